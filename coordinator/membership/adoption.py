@@ -12,8 +12,10 @@ from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.coordinator.membership.obstacles import may_lead
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import Action, NotLeading, Obstacle, action_for, refusal
-from bellwether_kafka.coordinator.membership.takeover import Failed, Outcome, TakenOver, Takeover
+from bellwether_kafka.coordinator.membership.takeover import answered, wake
+from bellwether_kafka.coordinator.membership.takeover_attempt import Attempt, Failed, Outcome, TakenOver
 from bellwether_kafka.coordinator.membership.takeover_policy import AWAITS_TURN, TakeoverAttempt, offered
+from bellwether_kafka.coordinator.membership.takeover_search import begin
 from bellwether_kafka.coordinator.membership.transitions import State
 
 DRY_RUN = -1  # the generation given in a dry run for a group that a member leads
@@ -30,38 +32,35 @@ class Approach:
     joining: Joining
     leaving: Leaving
     leading: Leading
-    _takeover: Takeover = field(init=False)  # always set in APPROACHING
-    _attempt: TakeoverAttempt = field(init=False)
+    _attempt: Attempt = field(init=False)  # always set in APPROACHING
     _pending: tuple[str, ...] = ()  # ids of an attempt that ended at rest
     _pending_until: float = float("-inf")  # when the broker forgets them
 
-    def begin(self, attempt: TakeoverAttempt) -> None:
-        core, config = self.core, self.core.config
+    def begin(self, plan: TakeoverAttempt) -> None:
+        core = self.core
         core.requests.abandon(Kind.DESCRIBE)
         core.timers.clear(Timer.WATCH)
         self.joining.slot_taken = False
-        metadata = lead_rules.subscription(config.topics, streams=config.streams)
-        self._attempt = attempt
-        self._takeover = Takeover(core.requests, config, attempt, metadata, core.position.on_edge)
+        self._attempt = Attempt.of(plan, core.requests, core.position.on_edge, core.now)
         core.go(State.APPROACHING)
-        self._takeover.begin(core.now)
+        begin(self._attempt)
         self._conclude(None)
 
     @property
     def in_front(self) -> str:
         """Bellwether's id if it is parked in the rebalance and sorts first, "" otherwise."""
-        return self._takeover.in_front if self.core.state is State.APPROACHING else ""
+        return self._attempt.in_front if self.core.state is State.APPROACHING else ""
 
     @property
     def searches(self) -> bool:
         """True while Bellwether searches for a member id."""
-        return self.core.state is State.APPROACHING and self._takeover.searches
+        return self.core.state is State.APPROACHING and self._attempt.searches
 
     def answered(self, kind: Kind, event: events.Answer) -> None:
-        self._conclude(self._takeover.answered(kind, event, self.core.now))
+        self._conclude(answered(self._attempt, kind, event, self.core.now))
 
     def wake(self) -> None:
-        self._conclude(self._takeover.wake(self.core.now))
+        self._conclude(wake(self._attempt, self.core.now))
 
     def request_failed(self, event: events.RequestFailed) -> None:
         self.give_up(f"a request got no answer: {event.reason}")
@@ -73,58 +72,57 @@ class Approach:
     def give_up(self, reason: str) -> None:
         self._abort(Failed(reason))
 
-    def _abort(self, failed: Failed) -> None:
-        takeover = self._takeover
-        self.core.takeovers.failed(takeover.leader, takeover.state.room)
-        if takeover.disturbs and self._attempt.evictions:
-            self.core.takeovers.disturbed(self._attempt, self.core.now)
-            self.core.takeovers.came_to_nothing(self._attempt, takeover.evicted, failed.reason)
-        self.core.timers.clear(Timer.TAKEOVER)
-        self.core.requests.abandon(Kind.GIVE_BACK)
-        if takeover.disturbs:
-            self._give_back(takeover.state.ids_to_give_back, failed.reason)
-        else:
-            self._pending = (*self._still_pending, *takeover.state.ids_to_give_back)
-            self._pending_until = self.core.now + self.core.config.session_timeout_ms / 1000
-        self.core.requests.abandon(Kind.TEMPORARY)
-        if failed.code and action_for(failed.code) is Action.END:
-            self.leaving.fail_code(failed.code)
-            return
-        refused = refusal(failed.code, self.core.config) if failed.code else None
-        why = Obstacle(NotLeading.SET_BACK, failed.reason)
-        if refused is not None:
-            why = Obstacle(refused.reason, f"{failed.reason}. {refused.sentence}")
-        if takeover.joined:
-            # If another member leads after dead members were removed, that cost one rebalance and shows which to remove
-            # next.
-            expected = takeover.leader and self._attempt.before_removal
-            self.leaving.leave(why.sentence, why.reason, setback=not expected)
-        else:
-            self.leaving.lost(why.sentence, why.reason)
-
     def _conclude(self, outcome: Outcome) -> None:
         match outcome:
             case None:
                 self.core.timers.clear(Timer.TAKEOVER)
-                if self._takeover.state.due is not None:
-                    self.core.timers.set(Timer.TAKEOVER, self._takeover.state.due)
+                if self._attempt.due is not None:
+                    self.core.timers.set(Timer.TAKEOVER, self._attempt.due)
             case TakenOver():
                 self._took_over(outcome)
             case Failed():
                 self._abort(outcome)
 
-    def _took_over(self, led: TakenOver) -> None:
-        core, takeover = self.core, self._takeover
+    def _abort(self, failed: Failed) -> None:
+        core, attempt = self.core, self._attempt
+        core.takeovers.failed(attempt.leader, attempt.room)
+        if attempt.disturbs and attempt.plan.evictions:
+            core.takeovers.disturbed(attempt.plan, core.now)
+            core.takeovers.came_to_nothing(attempt.plan, attempt.evicted, failed.reason)
         core.timers.clear(Timer.TAKEOVER)
-        self.core.takeovers.disturbed(self._attempt, core.now)
-        self.core.takeovers.succeeded()
+        core.requests.abandon(Kind.GIVE_BACK)
+        if attempt.disturbs:
+            self._give_back(attempt.ids_to_give_back, failed.reason)
+        else:
+            self._pending = (*self._still_pending, *attempt.ids_to_give_back)
+            self._pending_until = core.now + core.config.session_timeout_ms / 1000
+        core.requests.abandon(Kind.TEMPORARY)
+        if failed.code and action_for(failed.code) is Action.END:
+            self.leaving.fail_code(failed.code)
+            return
+        refused = refusal(failed.code, core.config) if failed.code else None
+        why = Obstacle(NotLeading.SET_BACK, failed.reason)
+        if refused is not None:
+            why = Obstacle(refused.reason, f"{failed.reason}. {refused.sentence}")
+        if attempt.joined:
+            # If another member leads after dead members were removed, that cost one rebalance and shows which to remove
+            # next.
+            expected = attempt.leader and attempt.plan.before_removal
+            self.leaving.leave(why.sentence, why.reason, setback=not expected)
+        else:
+            self.leaving.lost(why.sentence, why.reason)
+
+    def _took_over(self, led: TakenOver) -> None:
+        core, attempt = self.core, self._attempt
+        core.timers.clear(Timer.TAKEOVER)
+        core.takeovers.disturbed(attempt.plan, core.now)
+        core.takeovers.succeeded()
         self.joining.listed = core.config.topics
-        core.leadership.removed = takeover.evicted
+        core.leadership.removed = attempt.evicted
         core.requests.abandon(Kind.DESCRIBE)  # sent for the take-over; its answer is no longer needed
-        self._give_back(takeover.state.ids_to_give_back, "the lead has been taken")
-        removed = ", ".join(takeover.evicted) or "a leader that had gone"
-        took_s = core.now - takeover.began
-        core.note(NoteKind.ADOPTED, f"after {removed}, in {took_s:.2f} s, with member id number {takeover.state.tries}")
+        self._give_back(attempt.ids_to_give_back, "the lead has been taken")
+        removed, took_s = ", ".join(attempt.evicted) or "a leader that had gone", core.now - attempt.began
+        core.note(NoteKind.ADOPTED, f"after {removed}, in {took_s:.2f} s, with member id number {attempt.tries}")
         core.go(State.JOINING)
         self.leading.joined(led.answer)
 

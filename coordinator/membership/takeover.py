@@ -31,302 +31,188 @@ When a group's leader leaves, the broker elects the first member in the order of
      longer than both: librdkafka joins at most once a second.)
 4. Checks the answer. If it names another leader, removes that too if the limit allows it; otherwise the attempt failed.
 
-`takeover_search` implements the measurement and steps 0 and 1, this module the others. `transitions` declares the
-steps and edges. The caller must give back the pending ids in `state.ids_to_give_back` as soon as a rebalance waits for
-them, but not in a stable group, where that begins one (4.3).
+`takeover_search` has the measurement and steps 0 and 1, this module the others. `transitions` declares the steps and
+edges. The caller must give back the pending ids in `ids_to_give_back` as soon as a rebalance waits for them, but not in
+a stable group, where that begins one (4.3).
+
+Call `takeover_search.begin`, then pass answers to `answered`, and call `wake` at `due`, until one of them returns an
+outcome.
 """
 
-from dataclasses import dataclass
-
 from bellwether_kafka.coordinator.membership import events
-from bellwether_kafka.coordinator.membership.broker_order import Listing, grown
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
-from bellwether_kafka.coordinator.membership.requests import Kind, Requests, Timer
+from bellwether_kafka.coordinator.membership import takeover_search as search
+from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import Code
 from bellwether_kafka.coordinator.membership.takeover_attempt import (
     COOPERATIVE,
+    LANES,
     Attempt,
     Failed,
     Outcome,
     TakenOver,
     refused,
 )
-from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt
-from bellwether_kafka.coordinator.membership.takeover_search import OwnId, PaceMeasuring, TableGrowing
-from bellwether_kafka.coordinator.membership.transitions import TAKEOVER, OnEdge, Position, Step
+from bellwether_kafka.coordinator.membership.transitions import Step
 
 EVICTED = "another member takes the lead"
-AT_REST = (Step.PACING, Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING)  # no member notices these steps
-# Steps in which Bellwether has no members in the group, except temporary ones.
-NOT_IN_YET = (*AT_REST, Step.GROWING, Step.SHRINKING)
-SEARCH = (*NOT_IN_YET, Step.PARKING, Step.REPLACING)  # steps on the way to a member id
 
 
-class Takeover:
-    """One attempt. Call `begin`, then pass it answers, and call `wake` when `state.due`, until one of them returns an
-    outcome."""
+def answered(a: Attempt, kind: Kind, event: events.Answer, now: float) -> Outcome:
+    a.now = now
+    a.position.trigger = type(event)
+    match event:
+        case events.JoinAnswer() if kind is Kind.TEMPORARY:
+            return search.temporary_answered(a, event)
+        case events.JoinAnswer() if kind is Kind.BLOCKER:
+            return search.blocker_answered(a, event)
+        case events.JoinAnswer():
+            return _joined(a, kind, event)
+        case events.SyncAnswer():
+            return _synced(a, event)
+        case events.LeaveAnswer():
+            return _left(a, kind, event)
+        case events.DescribeAnswer():
+            return _described(a, event)
+    return None
 
-    def __init__(
-        self, requests: Requests, config: MembershipConfig, attempt: TakeoverAttempt, metadata: bytes, on_edge: OnEdge
-    ) -> None:
-        self.began = 0.0
-        after = grown(attempt.tables, len(attempt.listing) + attempt.temporary) if attempt.temporary else attempt.tables
-        first = Step.ROLLING if config.instance_id is None else Step.BARRING
-        self._after_pacing = Step.GATHERING if attempt.temporary else first
-        paced = config.instance_id is not None and attempt.foreseen is not None
-        self.state = Attempt(
-            requests=requests,
-            config=config,
-            position=Position[Step](TAKEOVER, Step.PACING if paced else self._after_pacing, on_edge),
-            listing=Listing(attempt.listing, after, config.instance_id),
-            metadata=metadata,
-            evictions=attempt.evictions,
-            temporary=attempt.temporary,
-        )
-        self._growth = TableGrowing(self.state, attempt.tables)
-        self._own_id = OwnId(self.state, self._growth, first)
-        self._removal = LeaderRemoval(self.state, self._own_id)
-        self._pace = PaceMeasuring(self.state, attempt.foreseen) if attempt.foreseen is not None else None
 
-    @property
-    def leader(self) -> str:
-        """The leader that an answer has named; "" before."""
-        return self._removal.leader
+def wake(a: Attempt, now: float) -> Outcome:
+    a.now = now
+    a.position.trigger = Timer.TAKEOVER
+    a.due = None
+    match a.step:
+        case Step.GATHERING:
+            return Failed("the broker did not give ids to all temporary members in time")
+        case Step.REOPENING if not (a.next_is_open or a.blocker):
+            a.describe_later()
+        case Step.REOPENING:  # members have had as long as they needed for the first rebalance
+            _evict(a)
+        case Step.WORKING:
+            # The leader still plans: its SyncGroup will arrive after its removal, while those of others are parked, so
+            # those members are removed after it.
+            a.requests.abandon(Kind.SYNC)
+            a.behind = a.ahead
+            _evict(a)
+        case _:
+            a.requests.describe()
+    return None
 
-    @property
-    def evicted(self) -> tuple[str, ...]:
-        return self._removal.evicted
 
-    @property
-    def in_front(self) -> str:
-        """Bellwether's id while it is parked and sorts first; "" otherwise."""
-        return self.state.listing.own if self.state.step is Step.PARKED else ""
-
-    @property
-    def disturbs(self) -> bool:
-        """True if members have noticed the attempt or are about to."""
-        return self.state.step not in AT_REST
-
-    @property
-    def searches(self) -> bool:
-        """True until Bellwether has the member id under which it waits for the lead."""
-        return self.state.step in SEARCH
-
-    @property
-    def joined(self) -> bool:
-        """True if the broker may have a member of Bellwether's, even one whose id Bellwether does not know."""
-        return self.state.step not in NOT_IN_YET
-
-    def begin(self, now: float) -> None:
-        self.state.now = self.began = now
-        if self.state.step is Step.PACING and self._pace is not None:
-            self._pace.begin()
-        else:
-            self._begin_search()
-
-    def _begin_search(self) -> None:
-        if self.state.step is Step.GATHERING:
-            self._growth.reserve()
-        else:
-            self._own_id.begin()
-
-    def _paced(self, outcome: Outcome) -> Outcome:
-        if self._pace is not None and self._pace.done:
-            self.state.go(self._after_pacing)
-            self._begin_search()
-        return outcome
-
-    def answered(self, kind: Kind, event: events.Answer, now: float) -> Outcome:
-        state = self.state
-        state.now = now
-        state.position.trigger = type(event)
-        match event:
-            case events.JoinAnswer() if kind is Kind.TEMPORARY:
-                return self._temporary_answered(event)
-            case events.JoinAnswer() if kind is Kind.BLOCKER:
-                return self._own_id.blocker_answered(event)
-            case events.JoinAnswer():
-                return self._join_answered(kind, event)
-            case events.SyncAnswer():
-                return self._removal.synced(event)
-            case events.LeaveAnswer():
-                return self._leave_answered(kind, event)
-            case events.DescribeAnswer() if event.error:
-                return refused("DESCRIBE", event.error)
-            case events.DescribeAnswer():
-                return self._described(event)
-        return None
-
-    def wake(self, now: float) -> Outcome:
-        state = self.state
-        state.now = now
-        state.position.trigger = Timer.TAKEOVER
-        state.due = None
-        match state.step:
-            case Step.GATHERING:
-                return Failed("the broker did not give ids to all temporary members in time")
-            case Step.REOPENING:
-                self._removal.reopening_is_due()
-            case Step.WORKING:
-                self._removal.evict_before_it_has_planned()
-            case _:
-                state.requests.describe()
-        return None
-
-    def _temporary_answered(self, answer: events.JoinAnswer) -> Outcome:
-        growth, state = self._growth, self.state
-        if state.step is Step.GROWING:
-            growth.came(answer)
-        if state.step is not Step.GATHERING:
-            return None  # answers to parked JoinGroups of temporary members that leave
-        failed = growth.reserved(answer)
-        if failed is None and len(state.temporary_ids) == state.temporary:
-            state.due = None
-            state.go(self._own_id.first_step)
-            self._own_id.begin()
-        return failed
-
-    def _join_answered(self, kind: Kind, answer: events.JoinAnswer) -> Outcome:
-        state = self.state
-        if answer.error == Code.UNKNOWN_MEMBER_ID and state.step is Step.PACING and self._pace is not None:
-            return self._paced(self._pace.refused())
-        if answer.error == Code.MEMBER_ID_REQUIRED and state.step is Step.ROLLING:
-            return self._own_id.given(answer.member_id)
-        if answer.error == Code.FENCED_INSTANCE_ID and not state.is_current(kind):
-            self._own_id.replaced()
+def _joined(a: Attempt, kind: Kind, answer: events.JoinAnswer) -> Outcome:
+    match answer.error:
+        case Code.NONE:
+            return _named(a, answer)
+        case Code.UNKNOWN_MEMBER_ID if a.step is Step.PACING and a.plan.foreseen is not None:
+            return search.paced(a, a.plan.foreseen)
+        case Code.MEMBER_ID_REQUIRED if a.step is Step.ROLLING:
+            return search.id_given(a, answer.member_id)
+        case Code.FENCED_INSTANCE_ID if kind is not LANES[a.lane]:
+            search.replaced(a)
             return None
-        return refused("JOIN", answer.error) if answer.error else self._removal.named(answer)
-
-    def _leave_answered(self, kind: Kind, answer: events.LeaveAnswer) -> Outcome:
-        state = self.state
-        match kind:
-            case Kind.OPEN:
-                state.opener = ""
-            case Kind.GIVE_BACK if state.step is Step.CLEARING:
-                self._own_id.cleared()
-            case Kind.GIVE_BACK:
-                state.released = ""
-            case Kind.SHRINK:
-                failed = self._growth.shrunk()
-                if failed is not None:
-                    return failed
-                self._own_id.park()
-            case _:
-                return self._removal.left(answer)
-        return None
-
-    def _described(self, answer: events.DescribeAnswer) -> Outcome:
-        match self.state.step:
-            case Step.PACING if self._pace is not None:
-                return self._paced(self._pace.described(answer))
-            case Step.GROWING:
-                self._growth.described(answer.members)
-            case Step.PARKING | Step.REPLACING:
-                return self._own_id.described(answer.members)
-            case Step.HOLDING:
-                self._removal.described(answer.members)
-        return None
+    return refused("JOIN", answer.error)
 
 
-@dataclass(slots=True)
-class LeaderRemoval:
-    """`leader` is the leader that the last answer named; `evicted` are all members removed so far."""
+def _described(a: Attempt, answer: events.DescribeAnswer) -> Outcome:
+    if answer.error:
+        return refused("DESCRIBE", answer.error)
+    match a.step:
+        case Step.PACING if a.plan.foreseen is not None:
+            return search.pace_described(a, a.plan.foreseen, answer)
+        case Step.GROWING:
+            search.growth_described(a, answer.members)
+        case Step.PARKING | Step.REPLACING:
+            return search.own_described(a, answer.members)
+        case Step.HOLDING:
+            _hold(a, answer.members)
+    return None
 
-    state: Attempt
-    own_id: OwnId
-    leader: str = ""
-    evicted: tuple[str, ...] = ()
-    _ahead: tuple[str, ...] = ()  # members to remove with the leader
-    _behind: tuple[str, ...] = ()  # those of them that are removed after the leader
-    _removed: tuple[str, ...] = ()  # removed last; expected back under other ids
 
-    def named(self, answer: events.JoinAnswer) -> Outcome:
-        """Handles the answer that ends a rebalance and names its leader."""
-        state = self.state
-        state.alive_at = state.now
-        state.forget()
-        state.requests.admitted(answer)
-        if answer.leader == answer.member_id and not answer.skip_assignment:
-            return TakenOver(answer)
-        self.leader = answer.leader
-        if not answer.leader or not state.evictions:
-            return Failed(f"{answer.leader or 'no member'} leads the group")
-        ahead = state.listing.ahead(answer.member_id, answer.leader, another_comes=state.opens_next)
-        if len(ahead) >= state.evictions:
-            return Failed(f"{answer.leader} leads the group, and {ahead[0]} would be next")
-        self._ahead = ahead
-        if answer.protocol == STREAMS_PROTOCOL and not ahead:
-            self.evict()
-        elif answer.protocol == COOPERATIVE:
-            self._reopen()
-        else:
-            state.go(Step.WORKING)
-            state.requests.sync(())
-            state.due = state.now + state.config.hold_ms_max / 1000
-        return None
+def _left(a: Attempt, kind: Kind, answer: events.LeaveAnswer) -> Outcome:
+    match kind:
+        case Kind.OPEN:
+            a.opener = ""
+        case Kind.GIVE_BACK if a.step is Step.CLEARING:
+            search.cleared(a)
+        case Kind.GIVE_BACK:
+            a.released = ""
+        case Kind.SHRINK:
+            return search.shrunk(a)
+        case _ if answer.error not in (Code.NONE, Code.UNKNOWN_MEMBER_ID):
+            return refused(f"LEAVE of {a.leader}", answer.error)
+        case _ if a.behind:
+            a.requests.evict(a.behind, EVICTED)
+            a.behind = ()
+        case _:
+            a.requests.describe()
+    return None
 
-    def _reopen(self) -> None:
-        state = self.state
-        state.go(Step.REOPENING)
-        state.next_is_open, state.opens_next = state.opens_next, False
-        if not state.next_is_open:
-            state.come_back(changed=True)
-            if not state.blocker:
-                state.reserve()
-        state.due = state.now + min(state.now - state.parked_at, state.config.roll_ms_max / 1000)
 
-    def reopening_is_due(self) -> None:
-        """Removes the leader: members have had as long as they needed for the first rebalance."""
-        if self.state.next_is_open or self.state.blocker:
-            self.evict()
-        else:
-            self.state.describe_later()
+# ---- removing the leader -------------------------------------------------------------------------------------------
 
-    def synced(self, answer: events.SyncAnswer) -> Outcome:
-        self.state.alive_at = self.state.now
-        if answer.error not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
-            return refused("SYNC", answer.error)
-        self.evict()
-        return None
 
-    def evict_before_it_has_planned(self) -> None:
-        """Removes the leader while it still plans: its SyncGroup will arrive after its removal, while those of others
-        are parked, so those members are removed after it."""
-        self.state.requests.abandon(Kind.SYNC)
-        self._behind = self._ahead
-        self.evict()
+def _named(a: Attempt, answer: events.JoinAnswer) -> Outcome:
+    """Handles the answer that ends a rebalance and names its leader."""
+    a.alive_at = a.now
+    a.forget()
+    a.requests.admitted(answer)
+    if answer.leader == answer.member_id and not answer.skip_assignment:
+        return TakenOver(answer)
+    a.leader = answer.leader
+    if not answer.leader or not a.evictions:
+        return Failed(f"{answer.leader or 'no member'} leads the group")
+    a.ahead = a.listing.ahead(answer.member_id, answer.leader, another_comes=a.opens_next)
+    if len(a.ahead) >= a.evictions:
+        return Failed(f"{answer.leader} leads the group, and {a.ahead[0]} would be next")
+    if answer.protocol == STREAMS_PROTOCOL and not a.ahead:
+        _evict(a)
+    elif answer.protocol == COOPERATIVE:
+        _reopen(a)
+    else:
+        a.go(Step.WORKING)
+        a.requests.sync(())
+        a.due = a.now + a.config.hold_ms_max / 1000
+    return None
 
-    def evict(self) -> None:
-        state = self.state
-        # The session has run since the broker's last request from Bellwether. `check_timing` allows for both waits.
-        state.limit = state.alive_at + (state.config.roll_ms_max + state.config.hold_ms_max) / 1000
-        state.due = None
-        state.go(Step.HOLDING)
-        together = (self.leader, *(member_id for member_id in self._ahead if member_id not in self._behind))
-        self._removed = (self.leader, *self._ahead)
-        state.evictions -= len(self._removed)
-        self.evicted = (*self.evicted, *self._removed)
-        state.requests.evict(together, EVICTED)
 
-    def left(self, answer: events.LeaveAnswer) -> Outcome:
-        if answer.error not in (Code.NONE, Code.UNKNOWN_MEMBER_ID):
-            return refused(f"LEAVE of {self.leader}", answer.error)
-        if self._behind:
-            self.state.requests.evict(self._behind, EVICTED)
-            self._behind = ()
-        else:
-            self.state.requests.describe()
-        return None
+def _reopen(a: Attempt) -> None:
+    a.go(Step.REOPENING)
+    a.next_is_open, a.opens_next = a.opens_next, False
+    if not a.next_is_open:
+        a.come_back(changed=True)
+        if not a.blocker:
+            a.reserve()
+    a.due = a.now + min(a.now - a.parked_at, a.config.roll_ms_max / 1000)
 
-    def described(self, members: tuple[events.DescribedMember, ...]) -> None:
-        """Holds the rebalance open until the removed members are back or time is up, then joins it."""
-        state = self.state
-        if not state.listing.are_back(self._removed, members) and state.now <= state.limit:
-            state.describe_later()
-            return
-        state.listing.members = members
-        state.go(Step.RETURNING)
-        if state.blocker:
-            self.own_id.release()
-        else:
-            state.come_back()
+
+def _synced(a: Attempt, answer: events.SyncAnswer) -> Outcome:
+    a.alive_at = a.now
+    if answer.error not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+        return refused("SYNC", answer.error)
+    _evict(a)
+    return None
+
+
+def _evict(a: Attempt) -> None:
+    # The session has run since the broker's last request from Bellwether. `check_timing` allows for both waits.
+    a.limit = a.alive_at + (a.config.roll_ms_max + a.config.hold_ms_max) / 1000
+    a.due = None
+    a.go(Step.HOLDING)
+    together = (a.leader, *(member_id for member_id in a.ahead if member_id not in a.behind))
+    a.removed = (a.leader, *a.ahead)
+    a.evictions -= len(a.removed)
+    a.evicted = (*a.evicted, *a.removed)
+    a.requests.evict(together, EVICTED)
+
+
+def _hold(a: Attempt, members: tuple[events.DescribedMember, ...]) -> None:
+    """Holds the rebalance open until the removed members are back or time is up, then joins it."""
+    if not a.listing.are_back(a.removed, members) and a.now <= a.limit:
+        a.describe_later()
+        return
+    a.listing.members = members
+    a.go(Step.RETURNING)
+    if a.blocker:
+        search.release(a)
+    else:
+        a.come_back()

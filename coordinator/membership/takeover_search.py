@@ -2,307 +2,304 @@
 broker's table of members grow, and joining under the id while a pending id, the blocker, holds the rebalance open."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.broker_order import MemberTable, on_the_way, tables, unavoidable
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState, JoinAnswer
 from bellwether_kafka.coordinator.membership.requests import Kind
 from bellwether_kafka.coordinator.membership.role import Code
 from bellwether_kafka.coordinator.membership.table_growth import SORTS_FIRST_SHARE, Forecast
-from bellwether_kafka.coordinator.membership.takeover_attempt import Attempt, Failed, Outcome, refused
+from bellwether_kafka.coordinator.membership.takeover_attempt import Attempt, Failed, Outcome, first_step, refused
 from bellwether_kafka.coordinator.membership.takeover_policy import blocked
 from bellwether_kafka.coordinator.membership.transitions import Step
 
-TRIES = 8  # measured tries of the pace; one more before them opens the connection
+TRIES = 8  # measured tries of the pace
+NO_MEMBER = "bellwether-measures-the-pace"
+GROWTH_REASON = "make the table of members grow"
 
 
-@dataclass(slots=True)
-class PaceMeasuring:
-    """A try is a JoinGroup and a DescribeGroups, sent together. `tries` have been measured, in `took_s`."""
+def begin(a: Attempt) -> None:
+    if a.step is Step.PACING:
+        a.limit_ms(a.config.roll_ms_max)
+        _measure(a)
+    elif a.step is Step.GATHERING:
+        _reserve_temporary(a)
+    else:
+        begin_own_id(a)
 
-    state: Attempt
-    foreseen: Forecast
-    tries: int = -1
-    took_s: float = 0.0
-    done: bool = False
-    _asked_at: float = 0.0
-    _answers: int = 0  # to the present try
 
-    def begin(self) -> None:
-        self.state.limit_ms(self.state.config.roll_ms_max)
-        self._ask()
+# ---- the pace: a try is a JoinGroup and a DescribeGroups, sent together --------------------------------------------
 
-    def refused(self) -> Outcome:
-        return self._answered()
 
-    def described(self, answer: DescribeAnswer) -> Outcome:
-        """Handles a description. Returns Failed if the group is not what the take-over was foreseen for."""
-        if answer.state != GroupState.STABLE or {m.member_id for m in answer.members} != {*self.foreseen.members}:
-            return Failed("the group has changed before the take-over has begun, so no member was disturbed")
-        return self._answered()
+def _measure(a: Attempt) -> None:
+    a.asked_at, a.answers = a.now, 0
+    # No broker has given this id, so the refusal leaves nothing behind, while giving an id back begins a rebalance
+    # (4.3).
+    a.join(member_id=NO_MEMBER, static=False)
+    a.requests.describe()
 
-    def _answered(self) -> Outcome:
-        """Returns Failed after the last try if too few could be tried while members wait."""
-        state = self.state
-        self._answers += 1
-        if self._answers < 2:
-            return None
-        self.tries += 1
-        self.took_s += (state.now - self._asked_at) * bool(self.tries)
-        if self.tries < TRIES and not (self.tries and state.now > state.limit):
-            self._ask()
-            return None
-        answer_time_ms = self.took_s / self.tries * 1000
-        paced = self.foreseen.paced(state.config.tries_max(answer_time_ms))
-        if not paced.begins:
-            return Failed(f"no member was disturbed, because {blocked(paced, state.config.size_limit, answer_time_ms)}")
-        self.done = True
+
+def pace_described(a: Attempt, foreseen: Forecast, answer: DescribeAnswer) -> Outcome:
+    """Returns Failed if the group is not what the take-over was foreseen for."""
+    if answer.state != GroupState.STABLE or {m.member_id for m in answer.members} != {*foreseen.members}:
+        return Failed("the group has changed before the take-over has begun, so no member was disturbed")
+    return paced(a, foreseen)
+
+
+def paced(a: Attempt, foreseen: Forecast) -> Outcome:
+    """Handles one of the two answers to a try. Returns Failed after the last try if too few could be tried while
+    members wait."""
+    a.answers += 1
+    if a.answers < 2:
         return None
-
-    def _ask(self) -> None:
-        self._asked_at, self._answers = self.state.now, 0
-        self.state.ask_for_pace()
-        self.state.requests.describe()
-
-
-@dataclass(slots=True)
-class TableGrowing:
-    """Makes the broker's table grow. `before`: what the table may be when the attempt begins."""
-
-    state: Attempt
-    before: tuple[MemberTable, ...]
-
-    def reserve(self) -> None:
-        """Requests the ids. No member waits for them, but the broker forgets them after a session."""
-        self.state.reserve_temporary()
-        self.state.due = self.state.now + self.state.config.session_timeout_ms / 2 / 1000
-
-    def reserved(self, answer: JoinAnswer) -> Outcome:
-        """Handles an answer that reserves an id for a temporary member."""
-        state = self.state
-        state.temporary_answered(answer)
-        return refused("JOIN of a temporary member", state.temporary_refused) if state.temporary_refused else None
-
-    def begin(self) -> None:
-        state = self.state
-        state.go(Step.GROWING)
-        state.limit_ms(state.config.hold_ms_max)
-        state.join_temporary()
-        state.describe_later()
-
-    def came(self, answer: JoinAnswer) -> None:
-        """Handles the answer to a temporary member that has joined. While the rebalance is open, any answer is an
-        error."""
-        self.state.temporary_answered(answer)
-        if self.state.temporary_refused:
-            self._shrink()
-
-    def described(self, members: tuple[DescribedMember, ...]) -> None:
-        """Ends the growth when the broker lists all temporary members, which shows that its table has grown, or when
-        time is up."""
-        state, listing = self.state, self.state.listing
-        late = state.now > state.limit
-        if not (late or state.temporary_are_in(members)):
-            state.describe_later()
-            return
-        listing.members = tuple(m for m in members if m.member_id not in state.temporary_ids)
-        seen = tables([m.member_id for m in members])
-        listing.tables = tuple(table for table in self._possible(certain=not late) if table in seen)
-        self._shrink()
-
-    def shrunk(self) -> Outcome:
-        """Handles the departure of the temporary members. Returns Failed if Bellwether could not sort first now."""
-        listing = self.state.listing
-        self.state.temporary_left()
-        if self.state.temporary_refused:
-            listing.tables = self._possible(certain=False)
-        ids = [m.member_id for m in listing.members]
-        ahead: Sequence[str] = max((unavoidable(ids, table) for table in listing.tables), key=len, default=())
-        if not listing.tables:
-            return Failed("the broker lists members in an unknown order")
-        if len(ahead) >= self.state.evictions:
-            return Failed(f"{ahead[0]} might lead next: the broker's table of members has not grown as it should")
+    a.paced += 1
+    a.paced_s += (a.now - a.asked_at) * bool(a.paced)
+    if a.paced < TRIES and not (a.paced and a.now > a.limit):
+        _measure(a)
         return None
-
-    def _possible(self, *, certain: bool) -> tuple[MemberTable, ...]:
-        """Returns what the table may be; `certain`: all temporary members are known to have joined."""
-        tables_after = self.state.listing.tables
-        return tables_after if certain else on_the_way(self.before, tables_after)
-
-    def _shrink(self) -> None:
-        self.state.due = None
-        self.state.go(Step.SHRINKING)
-        self.state.leave_temporary()
+    answer_time_ms = a.paced_s / a.paced * 1000
+    measured = foreseen.paced(a.config.tries_max(answer_time_ms))
+    if not measured.begins:
+        return Failed(f"no member was disturbed, because {blocked(measured, a.config.size_limit, answer_time_ms)}")
+    a.go(Step.GATHERING if a.plan.temporary else first_step(a.config))
+    begin(a)
+    return None
 
 
-@dataclass(slots=True)
-class OwnId:
-    """The search for an id. It begins in `first_step`."""
+# ---- temporary members make the broker's table grow ----------------------------------------------------------------
 
-    state: Attempt
-    growth: TableGrowing
-    first_step: Step
-    try_next_once_replaced: bool = False  # the present id has been seen, and is not good
 
-    def begin(self) -> None:
-        state = self.state
-        state.limit_ms(state.config.roll_ms_max)
-        if state.step is Step.ROLLING:
-            state.ask()
-        else:
-            state.reserve()
+def _reserve_temporary(a: Attempt) -> None:
+    """Requests their ids while the group is stable, which no member notices; but the broker forgets them after a
+    session."""
+    for number in range(a.plan.temporary):
+        a.requests.join_temporary(a.metadata, GROWTH_REASON, "", number)
+    a.due = a.now + a.config.session_timeout_ms / 2 / 1000
 
-    def park(self) -> None:
-        state = self.state
-        state.limit_ms(state.config.roll_ms_max)
-        if state.config.instance_id is None:
-            self._park_named()
-        else:
-            self._park_unnamed()
 
-    # ---- without an instance id: ids are requested while the group is stable ---------------------------------------
-
-    def given(self, member_id: str) -> Outcome:
-        state, listing = self.state, self.state.listing
-        if self._is_good(member_id):
-            listing.own = member_id
-        else:
-            state.unfit.append(member_id)
-            if state.now > state.limit:
-                return self._not_found()
-        if listing.own and state.reopens:
-            state.keep_spare()
-        if listing.own and state.unfit:
-            state.go(Step.CLEARING)
-            state.requests.evict(tuple(state.unfit), "not needed", kind=Kind.GIVE_BACK)
-        elif listing.own:
-            self._grow_or_park()
-        else:
-            state.ask()
+def temporary_answered(a: Attempt, answer: JoinAnswer) -> Outcome:
+    """Handles an answer to a temporary member: in GATHERING it should have an id; while the rebalance is open, any
+    answer is an error. Those that leave are answered, too."""
+    if a.step not in (Step.GATHERING, Step.GROWING):
         return None
-
-    def cleared(self) -> None:
-        self.state.unfit.clear()
-        self._grow_or_park()
-
-    def _park_named(self) -> None:
-        state = self.state
-        state.go(Step.PARKED)
-        state.parked_at = state.now
-        state.requests.member_id = state.listing.own
-        state.park()
-        self.release()
-
-    # ---- under an instance id: the broker makes an id for each JoinGroup, and describes it -------------------------
-
-    def _park_unnamed(self) -> None:
-        state = self.state
-        state.go(Step.PARKING)
-        state.parked_at = state.now
-        state.park_unnamed()
-        if state.reopens:
-            state.reserve()
-        state.describe_later()
-
-    def described(self, members: tuple[DescribedMember, ...]) -> Outcome:
-        """Handles a description of the rebalance, which lists Bellwether's present id if the broker has received its
-        JoinGroup."""
-        state, listing = self.state, self.state.listing
-        own = next((m for m in members if m.instance_id == state.config.instance_id), None)
-        if own is None or own.member_id == listing.own:
-            if state.step is Step.REPLACING:
-                state.requests.describe()  # the broker has read it before the JoinGroup
-            else:
-                state.describe_later()
-            return None
-        listing.refresh(members, own.member_id)
-        if state.evictions and not listing.tables:
-            return Failed("the broker lists members in an unknown order")
-        if self._is_good(own.member_id):
-            state.go(Step.PARKED)
-            state.requests.member_id = own.member_id
-            if not state.requests.waits_for(Kind.BLOCKER):
-                self.release()
-            return None
-        if state.now > state.limit:
-            return self._not_found()
-        if state.step is Step.PARKING:
-            state.go(Step.REPLACING)
-            self._try_next()
-        else:
-            self.try_next_once_replaced = True
+    if answer.error == Code.MEMBER_ID_REQUIRED:
+        a.temporary_ids.append(answer.member_id)
+    else:
+        a.temporary_refused = a.temporary_refused or answer.error
+    if a.step is Step.GROWING:
+        if a.temporary_refused:
+            _shrink(a)
         return None
+    if a.temporary_refused:
+        return refused("JOIN of a temporary member", a.temporary_refused)
+    if len(a.temporary_ids) == a.plan.temporary:
+        a.due = None
+        a.go(first_step(a.config))
+        begin_own_id(a)
+    return None
 
-    def _try_next(self) -> None:
-        self.try_next_once_replaced = False
-        self.state.replace()
-        self.state.requests.describe()
 
-    def replaced(self) -> None:
-        """Handles the answer to the JoinGroup under the previous id, which the broker has removed. Its connection is
-        free now."""
-        if self.state.step is not Step.REPLACING:
-            return
-        if self.try_next_once_replaced:
-            self._try_next()
+def _grow_or_park(a: Attempt) -> None:
+    if not a.temporary_ids:
+        _park(a)
+        return
+    a.go(Step.GROWING)
+    a.limit_ms(a.config.hold_ms_max)
+    for number, member_id in enumerate(a.temporary_ids):
+        a.requests.join_temporary(a.metadata, GROWTH_REASON, member_id, number)
+    a.describe_later()
+
+
+def growth_described(a: Attempt, members: tuple[DescribedMember, ...]) -> None:
+    """Ends the growth when the broker lists all temporary members, which shows that its table has grown, or when time
+    is up."""
+    late, ids = a.now > a.limit, [m.member_id for m in members]
+    if not (late or {*a.temporary_ids} <= {*ids}):
+        a.describe_later()
+        return
+    a.listing.members = tuple(m for m in members if m.member_id not in a.temporary_ids)
+    seen = tables(ids)
+    a.listing.tables = tuple(table for table in _possible(a, certain=not late) if table in seen)
+    _shrink(a)
+
+
+def shrunk(a: Attempt) -> Outcome:
+    """Handles the departure of the temporary members. Returns Failed if Bellwether could not sort first now."""
+    listing = a.listing
+    a.temporary_ids.clear()
+    a.requests.abandon(Kind.TEMPORARY)
+    if a.temporary_refused:
+        listing.tables = _possible(a, certain=False)
+    ids = [m.member_id for m in listing.members]
+    ahead: Sequence[str] = max((unavoidable(ids, table) for table in listing.tables), key=len, default=())
+    if not listing.tables:
+        return Failed("the broker lists members in an unknown order")
+    if len(ahead) >= a.evictions:
+        return Failed(f"{ahead[0]} might lead next: the broker's table of members has not grown as it should")
+    _park(a)
+    return None
+
+
+def _possible(a: Attempt, *, certain: bool) -> tuple[MemberTable, ...]:
+    """Returns what the table may be; `certain`: all temporary members are known to have joined."""
+    return a.listing.tables if certain else on_the_way(a.plan.tables, a.listing.tables)
+
+
+def _shrink(a: Attempt) -> None:
+    a.due = None
+    a.go(Step.SHRINKING)
+    a.requests.evict(tuple(a.temporary_ids), "the table of members has grown", kind=Kind.SHRINK)
+
+
+# ---- Bellwether's id: without an instance id, ids are requested while the group is stable --------------------------
+
+
+def begin_own_id(a: Attempt) -> None:
+    a.limit_ms(a.config.roll_ms_max)
+    if a.step is Step.ROLLING:
+        a.request_id()
+    else:
+        a.reserve()
+
+
+def id_given(a: Attempt, member_id: str) -> Outcome:
+    if _is_good(a, member_id):
+        a.listing.own = member_id
+    else:
+        a.unfit.append(member_id)
+        if a.now > a.limit:
+            return _not_found(a)
+    if a.listing.own and a.reopens:  # the opener and the blocker need not sort first
+        a.opener = a.unfit.pop() if a.unfit else ""
+        a.blocker = a.unfit.pop() if a.unfit else ""
+    if a.listing.own and a.unfit:
+        a.go(Step.CLEARING)
+        a.requests.evict(tuple(a.unfit), "not needed", kind=Kind.GIVE_BACK)
+    elif a.listing.own:
+        _grow_or_park(a)
+    else:
+        a.request_id()
+    return None
+
+
+def cleared(a: Attempt) -> None:
+    a.unfit.clear()
+    _grow_or_park(a)
+
+
+def _park(a: Attempt) -> None:
+    a.limit_ms(a.config.roll_ms_max)
+    a.parked_at = a.now
+    if a.config.instance_id is None:
+        a.go(Step.PARKED)
+        a.requests.member_id = a.listing.own
+        a.join()
+        release(a)
+        return
+    a.go(Step.PARKING)
+    a.join_unnamed()
+    if a.reopens:
+        a.reserve()
+    a.describe_later()
+
+
+# ---- under an instance id: the broker makes an id for each JoinGroup, and describes it -----------------------------
+
+
+def own_described(a: Attempt, members: tuple[DescribedMember, ...]) -> Outcome:
+    """Handles a description of the rebalance, which lists Bellwether's present id if the broker has received its
+    JoinGroup."""
+    own = next((m for m in members if m.instance_id == a.config.instance_id), None)
+    if own is None or own.member_id == a.listing.own:
+        if a.step is Step.REPLACING:
+            a.requests.describe()  # the broker has read it before the JoinGroup
         else:
-            self.state.go(Step.PARKING)
-
-    # ---- both ------------------------------------------------------------------------------------------------------
-
-    def _grow_or_park(self) -> None:
-        if self.state.temporary_ids:
-            self.growth.begin()
-        else:
-            self.park()
-
-    def _is_good(self, member_id: str) -> bool:
-        """Returns whether the id sorts first; late in the search also whether few enough members sort before it. Under
-        an instance id members wait for the search, so such an id is better than none."""
-        state = self.state
-        # The id must sort first when Bellwether has joined and, in a cooperative group, when the opener has joined as
-        # well.
-        coming = (1, 2) if state.reopens else (1,)
-        if state.listing.puts_first(member_id, coming):
-            return True
-        sorts_first_until = state.limit - (1 - SORTS_FIRST_SHARE) * state.config.roll_ms_max / 1000
-        late = state.config.instance_id is not None and state.now > sorts_first_until
-        return late and state.listing.puts_behind(member_id, coming) < state.evictions
-
-    def _not_found(self) -> Failed:
-        return Failed(f"none of {self.state.tries} member ids sorts first")
-
-    # ---- the blocker -----------------------------------------------------------------------------------------------
-
-    def blocker_answered(self, answer: JoinAnswer) -> Outcome:
-        """Handles the answer to a JoinGroup for the blocker or the opener. With a reserved id, an open rebalance stays
-        open while the broker waits for that id. Other answers mean that there is no id, or end the rebalance that the
-        opener joined, which needs no action."""
-        state = self.state
-        if answer.error == Code.MEMBER_ID_REQUIRED:
-            state.reserved(answer.member_id)
-            if state.step is Step.BARRING:
-                self._grow_or_park()
-            elif state.step is Step.PARKED:
-                self.release()
-        elif answer.error and self._needs_blocker:
-            return refused("JOIN", answer.error)
-        elif answer.error and state.step is Step.PARKED and not state.opens_next:
-            self.release()
+            a.describe_later()
         return None
+    a.listing.refresh(members, own.member_id)
+    if a.evictions and not a.listing.tables:
+        return Failed("the broker lists members in an unknown order")
+    if _is_good(a, own.member_id):
+        a.go(Step.PARKED)
+        a.requests.member_id = own.member_id
+        if not a.requests.waits_for(Kind.BLOCKER):
+            release(a)
+    elif a.now > a.limit:
+        return _not_found(a)
+    elif a.step is Step.PARKING:
+        a.go(Step.REPLACING)
+        _try_next(a)
+    else:
+        a.try_next_once_replaced = True
+    return None
 
-    @property
-    def _needs_blocker(self) -> bool:
-        state = self.state
-        return state.step is Step.BARRING or (state.step is Step.REOPENING and not state.next_is_open)
 
-    def release(self) -> None:
-        """Lets the rebalance end: sends the opener in if there is one, and gives the blocker back. The answer to
-        Bellwether's JoinGroup may arrive before the answers to these, which use other connections."""
-        state = self.state
-        if state.step is Step.PARKED and state.reopens and not state.opens_next and state.choose_opener():
-            state.opens_next = True
-            state.open_next(state.opener)
-        if state.blocker:
-            state.released, state.blocker = state.blocker, ""
-            state.requests.evict((state.released,), "the rebalance may end", kind=Kind.GIVE_BACK)
+def _try_next(a: Attempt) -> None:
+    """Joins again under the same instance id, to get another member id."""
+    a.try_next_once_replaced = False
+    a.lane = 1 - a.lane
+    a.join_unnamed()
+    a.requests.describe()
+
+
+def replaced(a: Attempt) -> None:
+    """Handles the answer to the JoinGroup under the previous id, which the broker has removed. Its connection is free
+    now."""
+    if a.step is Step.REPLACING and a.try_next_once_replaced:
+        _try_next(a)
+    elif a.step is Step.REPLACING:
+        a.go(Step.PARKING)
+
+
+def _is_good(a: Attempt, member_id: str) -> bool:
+    """Returns whether the id sorts first; late in the search also whether few enough members sort before it. Under an
+    instance id members wait for the search, so such an id is better than none."""
+    # The id must sort first when Bellwether has joined and, in a cooperative group, when the opener has joined as well.
+    coming = (1, 2) if a.reopens else (1,)
+    if a.listing.puts_first(member_id, coming):
+        return True
+    sorts_first_until = a.limit - (1 - SORTS_FIRST_SHARE) * a.config.roll_ms_max / 1000
+    late = a.config.instance_id is not None and a.now > sorts_first_until
+    return late and a.listing.puts_behind(member_id, coming) < a.evictions
+
+
+def _not_found(a: Attempt) -> Failed:
+    return Failed(f"none of {a.tries} member ids sorts first")
+
+
+# ---- the blocker and the opener ------------------------------------------------------------------------------------
+
+
+def blocker_answered(a: Attempt, answer: JoinAnswer) -> Outcome:
+    """Handles the answer to a JoinGroup for the blocker or the opener. With a reserved id, an open rebalance stays open
+    while the broker waits for that id. Other answers mean that there is no id, or end the rebalance that the opener
+    joined, which needs no action."""
+    if answer.error == Code.MEMBER_ID_REQUIRED:
+        if a.blocker:
+            a.opener = answer.member_id
+        else:
+            a.blocker = answer.member_id
+        if a.step is Step.BARRING:
+            _grow_or_park(a)
+        elif a.step is Step.PARKED:
+            release(a)
+    elif answer.error and (a.step is Step.BARRING or (a.step is Step.REOPENING and not a.next_is_open)):
+        return refused("JOIN", answer.error)
+    elif answer.error and a.step is Step.PARKED and not a.opens_next:
+        release(a)
+    return None
+
+
+def release(a: Attempt) -> None:
+    """Lets the rebalance end: sends the opener in if there is one, and gives the blocker back. The answer to
+    Bellwether's JoinGroup may arrive before the answers to these, which use other connections."""
+    if a.step is Step.PARKED and a.reopens and not a.opens_next:
+        if not a.opener:
+            # The rebalance may then end between the opener's two requests, which gives its leader time to plan.
+            a.opener, a.blocker = a.blocker, ""
+        if a.opener:
+            a.opens_next, lane = True, 1 - a.lane
+            a.join(kind=Kind.BLOCKER, member_id=a.opener, static=False, lane=lane)
+            a.requests.evict((a.opener,), "the next rebalance may begin", kind=Kind.OPEN, lane=lane)
+    if a.blocker:
+        a.released, a.blocker = a.blocker, ""
+        a.requests.evict((a.released,), "the rebalance may end", kind=Kind.GIVE_BACK)

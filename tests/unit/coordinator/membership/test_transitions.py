@@ -100,7 +100,7 @@ def test_an_undeclared_edge_is_an_alert_and_gives_the_group_back(state: State) -
 
 def test_an_undeclared_edge_of_a_takeover_ends_it_and_leaves_nothing_behind() -> None:
     play = parked().wake()
-    play.machine._approach._takeover.state.position._transitions = {}
+    play.machine._approach._attempt.position._transitions = {}
     answer = membership.DescribeAnswer(
         play.requests[membership.Describe], 0, "PreparingRebalance", members=with_bellwether(GOOD)
     )
