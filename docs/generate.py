@@ -22,7 +22,7 @@ from pydantic_core import PydanticUndefined
 
 from bellwether_kafka.coordinator.cli import EXIT_CODES, app
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind
+from bellwether_kafka.coordinator.control import OrderKind
 from bellwether_kafka.coordinator.ghosts.proof import Proof
 from bellwether_kafka.coordinator.membership import (
     INTERNAL_ERROR,

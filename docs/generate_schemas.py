@@ -23,9 +23,17 @@ from bellwether_kafka.coordinator.assessment.model import Assessment
 from bellwether_kafka.coordinator.cli.orders.restart import Restarted
 from bellwether_kafka.coordinator.cli.plan_file import PlanFile
 from bellwether_kafka.coordinator.cli.top import TopRow
-from bellwether_kafka.coordinator.control import ORDERS, OrderTraits, Takes
-from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder, Stage, Stopped
+from bellwether_kafka.coordinator.control import (
+    ORDERS,
+    AppliedPlan,
+    InstanceHeartbeat,
+    Order,
+    OrderTraits,
+    PlacementOrder,
+    Stage,
+    Stopped,
+    Takes,
+)
 from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.kafka.wire import ListedGroup
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
+from bellwether_kafka.coordinator.control.handed_back import HandedBack, renewed
 from bellwether_kafka.coordinator.control.order_kinds import (
     ONCE_MS,
     ORDERS,
@@ -33,6 +35,7 @@ from bellwether_kafka.coordinator.control.records import (
     absence_key,
     clocks_may_differ,
     end_in_words,
+    heartbeat_key,
     lead_is_wanted,
     orders_in_force,
     recent_heartbeats,
@@ -42,25 +45,34 @@ from bellwether_kafka.coordinator.control.records import (
 from bellwether_kafka.coordinator.on_demand import on_demand
 
 _HEAVY = {
-    "absence": ("absence_update", "handed_over", "owned"),
-    "absence_watch": ("AbsenceWatch",),
+    "absence": ("AbsenceUpdate", "absence_update", "handed_over", "left_behind", "owned"),
+    "absence_watch": ("Absences", "AbsenceWatch"),
+    "group_roles": ("ControlledGroup", "GroupRoles"),
     "feasibility": ("contradicting", "objection", "policy_of", "unfollowed"),
     "controller": ("Controller", "ControlReport", "OnControl"),
-    "order_source": ("LastRecords", "NoTopic", "OnCaughtUp", "OnRecord", "OnRefused", "OrderSource"),
-    "state_files": ("HandBackFile", "state_file", "write_state"),
-    "served_orders": ("ServedGroups",),
-    "topic": (
-        "ControlTopic",
+    "kept_orders": ("KeptOrders", "NoTopic", "OnCaughtUp", "OnReadAgain", "OnRecord", "OnRefused", "OrderSource"),
+    "state_files": ("HandBackFile", "state_file", "state_folder", "write_state"),
+    "served_orders": ("ServedGroups", "ServedOrders"),
+    "topic": ("ControlTopic", "TopicChannel", "read_all", "write_now"),
+    "topic_creation": (
         "ControlTopicError",
         "NoControlTopicError",
         "SilentTopicError",
-        "TopicChannel",
+        "ensure_topic",
+        "forgetful",
+        "require_topic",
     ),
 }
 
 if TYPE_CHECKING:
-    from bellwether_kafka.coordinator.control.absence import absence_update, handed_over, owned
-    from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
+    from bellwether_kafka.coordinator.control.absence import (
+        AbsenceUpdate,
+        absence_update,
+        handed_over,
+        left_behind,
+        owned,
+    )
+    from bellwether_kafka.coordinator.control.absence_watch import Absences, AbsenceWatch
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
     from bellwether_kafka.coordinator.control.feasibility import (
         contradicting,
@@ -68,22 +80,26 @@ if TYPE_CHECKING:
         policy_of,
         unfollowed,
     )
-    from bellwether_kafka.coordinator.control.order_source import (
-        LastRecords,
+    from bellwether_kafka.coordinator.control.group_roles import ControlledGroup, GroupRoles
+    from bellwether_kafka.coordinator.control.kept_orders import (
+        KeptOrders,
         NoTopic,
         OnCaughtUp,
+        OnReadAgain,
         OnRecord,
         OnRefused,
         OrderSource,
     )
-    from bellwether_kafka.coordinator.control.served_orders import ServedGroups
-    from bellwether_kafka.coordinator.control.state_files import HandBackFile, state_file, write_state
-    from bellwether_kafka.coordinator.control.topic import (
-        ControlTopic,
+    from bellwether_kafka.coordinator.control.served_orders import ServedGroups, ServedOrders
+    from bellwether_kafka.coordinator.control.state_files import HandBackFile, state_file, state_folder, write_state
+    from bellwether_kafka.coordinator.control.topic import ControlTopic, TopicChannel, read_all, write_now
+    from bellwether_kafka.coordinator.control.topic_creation import (
         ControlTopicError,
         NoControlTopicError,
         SilentTopicError,
-        TopicChannel,
+        ensure_topic,
+        forgetful,
+        require_topic,
     )
 else:
     __getattr__ = on_demand(__name__, _HEAVY)

@@ -1,4 +1,5 @@
-"""Polls groups with an evacuation that ends with an absence, and ends the evacuation. `absence` has the rules."""
+"""The evacuations of a process, with the absence of each that ends with one, and the polls of their groups. `absence`
+has the rules."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -9,9 +10,12 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import clocks, membership
-from bellwether_kafka.coordinator.control.absence import absence_update, left_behind
-from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
-from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder
+from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, absence_update, left_behind
+from bellwether_kafka.coordinator.control.group_roles import ControlledGroup, given_up, leads
+from bellwether_kafka.coordinator.control.kept_orders import KeptOrders
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind
+from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until, absence_key
+from bellwether_kafka.coordinator.control.served_orders import ServedOrders
 from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer
 from bellwether_kafka.coordinator.watching import Troubles
@@ -27,8 +31,79 @@ SLOW_S = 1.0
 
 log = structlog.get_logger(__name__)
 
-
 Served = Callable[[str], Awaitable[DescribeAnswer | None]]
+Evacuations = tuple[tuple[PlacementOrder, Absence | None], ...]
+
+
+class Absences:
+    """Evacuations in force in the groups that this process leads, and in `served` ones. `review` is called when one
+    has ended."""
+
+    def __init__(
+        self,
+        groups: Mapping[str, ControlledGroup],
+        kept: KeptOrders,
+        served: ServedOrders,
+        review: Callable[[tuple[str, ...]], None],
+    ) -> None:
+        self._groups = groups
+        self._kept = kept
+        self._served = served
+        self._review = review
+
+    def in_force(self, group: str | None = None) -> Evacuations:
+        """Returns the orders that end with an absence, of all groups or of one, and the absence of each. If an
+        application's member leads the group, only orders whose member was already evacuated are included: its return is
+        visible under any leader."""
+        if not self._kept.answered.is_set():
+            return ()
+        orders = self._kept.orders
+        in_force = orders.all_placements(self._kept.now_ms()) if group is None else self._kept.of(group).placements
+        tied = [order for order in in_force if order.until is not Until.EXPIRY]
+        return tuple((order, orders.absence(order)) for order in tied if self._watches(order))
+
+    def is_served(self, group: str) -> bool:
+        """Returns whether the group's broker assigns and this process acts on its orders."""
+        return group not in self._groups and self._served.acts_on(group)
+
+    def _watches(self, order: PlacementOrder) -> bool:
+        if order.target not in self._groups:
+            return order.until is Until.BACK and self.is_served(order.target)  # a broker's group is never removed from
+        state, absence = self._groups[order.target], self._kept.orders.absence(order)
+        evacuated = absence is not None and absence.stage is not Stage.EMPTYING
+        return leads(state.runner) or (evacuated and state.active and not given_up(state.runner))
+
+    def evacuations(self, group: str) -> Evacuations:
+        """Returns the group's evacuations in force, with the absence of each that ends with one."""
+        evacuations = [order for order in self._kept.of(group).placements if order.kind is OrderKind.EVACUATE]
+        return tuple((order, self._kept.orders.absence(order)) for order in evacuations)
+
+    def observe(self, order: PlacementOrder, update: AbsenceUpdate) -> None:
+        """Takes the update of an absence. It is ignored if the order is no longer in force."""
+        state, orders = self._groups.get(order.target), self._kept.orders
+        if not orders.is_in_force(order, self._kept.now_ms()) or not self._watches(order):
+            return
+        if update.ended:
+            self._kept.end(order, update.ended)
+            self._kept.withdraw(absence_key(order.target, order.where))
+            self._review((order.target,))
+        # If another leader assigns work to the member, the absence does not go back to an earlier stage.
+        elif (
+            (state is None or leads(state.runner))
+            and update.absence is not None
+            and update.absence != orders.absence(order)
+        ):
+            if update.absence.stage is Stage.EMPTY and state is not None and state.runner.membership.hands_over:
+                return  # one more rebalance follows, which would wait for the member if it stopped now
+            log.info("absence", group=order.target, where=order.where, stage=update.absence.stage.value)
+            self._kept.write(update.absence)
+
+    def withdraw_left_over(self) -> None:
+        """Withdraws the absences of orders that have ended otherwise."""
+        for absence in self._kept.orders.left_over(self._kept.now_ms()):
+            state = self._groups.get(absence.target)
+            if self.is_served(absence.target) if state is None else leads(state.runner):
+                self._kept.withdraw(absence.key)
 
 
 class Groups(Protocol):
@@ -56,7 +131,7 @@ class AbsenceWatch:
 
     def __init__(
         self,
-        orders: AbsenceOrders,
+        orders: Absences,
         groups: Groups,
         wall_clock: Callable[[], float] = clocks.wall,
         *,

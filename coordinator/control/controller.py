@@ -17,13 +17,13 @@ import structlog
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.control import records
-from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
+from bellwether_kafka.coordinator.control.absence_watch import Absences
 from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.group_roles import ControlledGroup, GroupRoles, Runner, given_up, leads
 from bellwether_kafka.coordinator.control.handed_back import renewed
+from bellwether_kafka.coordinator.control.kept_orders import KeptOrders, OrderSource
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind
-from bellwether_kafka.coordinator.control.order_source import OrderSource
-from bellwether_kafka.coordinator.control.orders import NO_ORDERS, GroupOrders, Orders, order_news
+from bellwether_kafka.coordinator.control.orders import NO_ORDERS, GroupOrders, order_news
 from bellwether_kafka.coordinator.control.served_orders import ServedGroups, ServedOrders
 from bellwether_kafka.coordinator.control.state_files import HandBackFile
 from bellwether_kafka.coordinator.membership import HandBackRemembered, Note
@@ -70,17 +70,14 @@ class Controller:
         wall_clock: Callable[[], float] = clocks.wall,
     ) -> None:
         self.instance_name = settings.instance_name
-        self._topic = topic
         self._standby = settings.standby
         self._on_control = on_control
         self._on_stopped = on_stopped
-        self._served = served
         self._hand_backs = hand_backs
         self._heartbeat_s = heartbeat_s
         self._began = self._own_heartbeat_at = clock()
         self._clock = clock
-        self._wall_clock = wall_clock
-        self._orders = Orders()
+        self._kept = KeptOrders(topic, wall_clock)
         self._instances = Instances(settings.instance_name)
         self._groups = {
             group: ControlledGroup(runner, active=not settings.standby) for group, runner in runners.items()
@@ -88,32 +85,21 @@ class Controller:
         self._roles = GroupRoles(self._groups, self._instances, heartbeat=self._heartbeat, clock=clock)
         self._left: records.Order | None = None  # what a signal has ordered of every group
         self._caught_up = asyncio.Event()
-        self._answered = asyncio.Event()  # caught up, or brokers have refused the topic
-        self._ended: dict[str, str] = {}  # why an order has ended, by its sentence
         self._stopped: dict[str, records.Stopped] = {}  # by key: those on which nobody has acted yet
-        self._served_orders = (
-            ServedOrders(served, self._orders, self._instances, self._ended, self._done) if served is not None else None
-        )
-        self.absences = AbsenceOrders(
-            self._groups,
-            self._orders,
-            read=self._answered.is_set,
-            write=self._write,
-            end=self._end_absence,
-            now_ms=self._now_ms,
-            serves=self._served_orders.acts_on if self._served_orders is not None else lambda _: False,
-        )
+        self._served = ServedOrders(served, self._kept, self._instances)
+        self.absences = Absences(self._groups, self._kept, self._served, self.review)
 
     async def run(self) -> None:
         """Reports, sends heartbeats and reviews all groups once per interval, until cancelled."""
         for record in self._hand_backs.read() if self._hand_backs is not None else ():
-            self._orders.apply(record.key, record)  # those of the topic come later, and count
-        self._topic.start(self._on_record, self._all_read, self._refused)
-        while not self._answered.is_set():
+            self._kept.orders.apply(record.key, record)  # those of the topic come later, and count
+        self._kept.topic.start(self._on_record, self._all_read, self._refused, self._read_again)
+        answered = self._kept.answered
+        while not answered.is_set():
             self._attempt(self._report)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._heartbeat_s):
-                    await self._answered.wait()
+                    await answered.wait()
         while True:
             self._attempt(self._report, self._housekeeping, self.review, partial(self._heartbeat, between=False))
             await asyncio.sleep(self._heartbeat_s)
@@ -132,14 +118,14 @@ class Controller:
         read within `UNREAD_S`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(UNREAD_S - (self._clock() - self._began)):
-                await self._answered.wait()
+                await self._kept.answered.wait()
                 self._review((group,))
-        return self._in_force(group, self._now_ms())
+        return self._in_force(group)
 
-    def _in_force(self, group: str, now_ms: int) -> GroupOrders:
+    def _in_force(self, group: str) -> GroupOrders:
         """Returns the orders that a group of this process follows. Before all of the topic has been read, what has been
         read may have been withdrawn."""
-        orders = self._orders.of(group, now_ms) if self._answered.is_set() else NO_ORDERS
+        orders = self._kept.of(group) if self._kept.answered.is_set() else NO_ORDERS
         if self._left is None:
             return orders
         return replace(orders, given={**orders.given, OrderKind.LEAVE: replace(self._left, target=group)})
@@ -147,8 +133,7 @@ class Controller:
     def leave_all(self) -> None:
         """Has every group of this process left, and keeps out of them until the process ends; with or without a control
         topic, and whether or not it can be reached. It orders nothing of other processes."""
-        now_ms = self._now_ms()
-        self._left = records.Order(OrderKind.LEAVE, "", "a signal", now_ms, records.NO_END_MS)
+        self._left = records.Order(OrderKind.LEAVE, "", "a signal", self._kept.now_ms(), records.NO_END_MS)
         self._review(self._groups)
 
     async def hand_all_over(self) -> None:
@@ -174,38 +159,29 @@ class Controller:
             await asyncio.sleep(STOP_POLL_S)
         return False
 
-    def _now_ms(self) -> int:
-        return int(self._wall_clock() * 1000)
-
     async def close(self) -> None:
         if self._hand_backs is not None:
             await self._hand_backs.close()
-        self._topic.withdraw(records.heartbeat_key(self.instance_name))
-        await self._topic.close()
-
-    def _end_absence(self, order: records.PlacementOrder, reason: str) -> None:
-        self._ended[order.sentence] = reason
-        self._withdraw(order.key)
-        self._withdraw(records.absence_key(order.target, order.where))
-        self.review((order.target,))
+        self._kept.topic.withdraw(records.heartbeat_key(self.instance_name))
+        await self._kept.topic.close()
 
     def rules_of(self, group: str) -> tuple[Rule, ...] | None:
         """Returns the rules of placement in force in any group, None before the topic has been read. Of a topic that
         cannot be read the rules are none after `UNREAD_S`. For a group that is not known, "", they are None just after
         the start if any are in force: they may be this group's. Any thread may call it."""
-        running_s, now_ms = self._clock() - self._began, self._now_ms()
-        if not self._answered.is_set() and running_s < UNREAD_S:
+        running_s = self._clock() - self._began
+        if not self._kept.answered.is_set() and running_s < UNREAD_S:
             return None
-        if not group and running_s < UNOBSERVED_S and self._orders.all_placements(now_ms):
+        if not group and running_s < UNOBSERVED_S and self._kept.orders.all_placements(self._kept.now_ms()):
             return None
-        return tuple(order.rule for order in self._orders.of(group, now_ms).placements)
+        return tuple(order.rule for order in self._kept.of(group).placements)
 
     def _report(self) -> None:
-        orders = self._orders.all_in_force(self._now_ms())
+        orders = self._kept.orders.all_in_force(self._kept.now_ms())
         own_targets = {*self._groups, self.instance_name, records.EVERYBODY}
         given = [order for order in orders if isinstance(order, records.AnyOrder)]
         own_orders = tuple(order for order in given if order.target in own_targets)
-        silence_s = self._clock() - self._own_heartbeat_at if self._is_kept or not self._answered.is_set() else 0.0
+        silence_s = self._clock() - self._own_heartbeat_at if self._is_kept or not self._kept.answered.is_set() else 0.0
         report = ControlReport(own_orders, len(self._instances.living()), silence_s)
         for observer in self._on_control:
             observer(report)
@@ -215,7 +191,7 @@ class Controller:
     def _on_record(self, key: str, record: records.Record | None) -> None:
         """Takes a record and reviews the groups that it concerns: there may be a thousand others."""
         concerned = self._take(key, record)
-        if concerned and self._answered.is_set():
+        if concerned and self._kept.answered.is_set():
             self.review(concerned)
 
     def _take(self, key: str, record: records.Record | None) -> Collection[str]:
@@ -234,8 +210,14 @@ class Controller:
             return (record.target,)
         self._stopped.pop(key, None)
         if isinstance(record, records.AnyOrder):
-            self._ended.pop(record.sentence, None)  # how an order ended is not the end of the next one like it
-        return self._orders.apply(key, record)
+            self._kept.ended.pop(record.sentence, None)  # how an order ended is not the end of the next one like it
+        return self._kept.orders.apply(key, record)
+
+    def _read_again(self, last: Mapping[str, records.Record | None]) -> None:
+        """Takes a log that was read from its start again: what it has no more has ended."""
+        gone = (*self._kept.lost(last), *(key for key in self._stopped if key not in last))
+        for key, record in (*((key, None) for key in gone), *last.items()):
+            self._on_record(key, record)
 
     def _act_on_stopped(self, now_ms: int) -> None:
         """Acts on stopped members of groups for which this instance is active. The statement is withdrawn when they are
@@ -246,26 +228,26 @@ class Controller:
                 del self._stopped[key]
             elif state is not None and state.active:
                 del self._stopped[key]
-                self._on_stopped(record, partial(self._topic.withdraw, key))
+                self._on_stopped(record, partial(self._kept.topic.withdraw, key))
 
     def _all_read(self) -> None:
         self._instances.started()
         self._caught_up.set()
-        self._answered.set()
-        if self._topic.topic:
-            log.info("control_topic_read", topic=self._topic.topic, instance=self.instance_name, standby=self._standby)
+        self._kept.answered.set()
+        if topic := self._kept.topic.topic:
+            log.info("control_topic_read", topic=topic, instance=self.instance_name, standby=self._standby)
 
     def _refused(self) -> None:
         """Leads without orders, unless others may lead: a topic to which there is no right makes no plan late."""
         if not self._standby:
-            self._answered.set()
+            self._kept.answered.set()
 
     # ---- what follows from it ------------------------------------------------------------------------------------
 
     def on_note(self, group: str, _note: Note) -> None:
         """Reviews a group after its membership has changed: a review of all groups for each of hundreds of notes would
         make their plans late. An observer of notes for the runtime."""
-        if self._answered.is_set() or self._left is not None:
+        if self._kept.answered.is_set() or self._left is not None:
             self._review((group,))
 
     def review(self, targets: Collection[str] | None = None) -> None:
@@ -273,15 +255,13 @@ class Controller:
         time."""
         # Sorted: in which order a process does things must not follow from how its strings are hashed.
         self._review(self._groups if targets is None else sorted(group for group in targets if group in self._groups))
-        if self._served_orders is None:
-            return
         if targets is None:
-            self._served_orders.update(self._groups.keys(), self._now_ms())
+            self._served.update(self._groups.keys())
         else:
-            self._served_orders.changed(targets, self._now_ms())
+            self._served.changed(targets)
 
     def _review(self, groups: Iterable[str]) -> None:
-        now_ms = self._now_ms()
+        now_ms = self._kept.now_ms()
         for group in groups:
             state = self._groups[group]
             self._follow_orders(group, state, now_ms)
@@ -289,23 +269,22 @@ class Controller:
             if self._standby and not given_up(state.runner):
                 self._roles.update(group, state)
         self._act_on_stopped(now_ms)
-        self._carry_out_drains(now_ms)
+        self._carry_out_drains()
 
     def _follow_orders(self, group: str, state: ControlledGroup, now_ms: int) -> None:
         """Passes the orders in force to the group; withdraws those that its members have ended, or that is begun."""
-        orders = self._in_force(group, now_ms)
+        orders = self._in_force(group)
         for event, order, change in self._ended_by_members(orders, state, now_ms):
             log.info(event, group=group, order=order.sentence, reason=change)
-            self._ended[order.sentence] = f"ended, because {change}"
-            self._withdraw(order.key)
-            orders = self._in_force(group, now_ms)
+            self._kept.end(order, f"ended, because {change}")
+            orders = self._in_force(group)
         before = state.runner.orders
         if orders != before:
-            news = order_news(before.on_places, orders.on_places, now_ms, self._ended)
+            news = order_news(before.on_places, orders.on_places, now_ms, self._kept.ended)
             state.runner.follow(orders, news)
         again = orders.given.get(OrderKind.REBALANCE)
         if again is not None and leads(state.runner):
-            self._withdraw(again.key)
+            self._kept.withdraw(again.key)
             state.runner.begin_rebalance(again.sentence)
 
     @staticmethod
@@ -325,11 +304,11 @@ class Controller:
 
     def applied_plan(self, group: str) -> str:
         """Returns the sentence of the plan that is applied to the group, "" for none."""
-        plan = self._orders.of(group, self._now_ms()).plan
+        plan = self._kept.of(group).plan
         return plan.sentence if plan is not None else ""
 
     def _update_hand_back(self, group: str, state: ControlledGroup, now_ms: int) -> None:
-        record = self._orders.handed_back(group, now_ms)
+        record = self._kept.orders.handed_back(group, now_ms)
         if record is None or record == state.handed_back:
             return
         state.handed_back = record
@@ -339,8 +318,8 @@ class Controller:
     def hand_back(self, group: str, *, waits: bool) -> None:
         """Records for later restarts that the group was handed back (`waits`), or that Bellwether leads it again. The
         latter is ignored if an unprocessed hand-back was read, since the lead may be older than it."""
-        state, now_ms = self._groups[group], self._now_ms()
-        last = self._orders.handed_back(group, now_ms)
+        state, now_ms = self._groups[group], self._kept.now_ms()
+        last = self._kept.orders.handed_back(group, now_ms)
         if not waits and last != state.handed_back:
             return
         reason = state.runner.membership.handed_back
@@ -348,33 +327,21 @@ class Controller:
         if record is None:
             return
         state.handed_back = record
-        self._write(record)
+        self._kept.write(record)
         if self._hand_backs is not None and not self._is_kept:
             self._hand_backs.keep(record)
 
     @property
     def _is_kept(self) -> bool:
         """Whether there is a control topic that keeps what is written to it."""
-        return bool(self._topic.topic) and self._caught_up.is_set()
+        return bool(self._kept.topic.topic) and self._caught_up.is_set()
 
-    def _done(self, order: records.Order) -> None:
-        """Withdraws an order that has been carried out, so that no successor carries it out again."""
-        self._withdraw(order.key)
-
-    def _write(self, record: records.Record) -> None:
-        self._orders.apply(record.key, record)
-        self._topic.write(record)
-
-    def _withdraw(self, key: str) -> None:
-        self._orders.apply(key, None)
-        self._topic.withdraw(key)
-
-    def _carry_out_drains(self, now_ms: int) -> None:
+    def _carry_out_drains(self) -> None:
         for target in (self.instance_name, records.EVERYBODY):
-            order = self._orders.in_force(OrderKind.DRAIN, target, now_ms)
+            order = self._kept.in_force(OrderKind.DRAIN, target)
             if order is None or not any(leads(state.runner) for state in self._groups.values()):
                 continue
-            self._done(order)
+            self._kept.withdraw(order.key)  # no successor carries it out again
             self._roles.hand_over(self._groups, order.sentence)
 
     # ---- heartbeats ------------------------------------------------------------------------------------------------
@@ -384,15 +351,15 @@ class Controller:
             return
         # Groups that this instance has given up are left out, so that standbys do not wait for it.
         groups = [(group, state) for group, state in self._groups.items() if not given_up(state.runner)]
-        served = self._served.policies() if self._served is not None else {}
-        self._topic.write(
+        served = self._served.policies()
+        self._kept.topic.write(
             records.InstanceHeartbeat(
                 self.instance_name,
                 leads=tuple(group for group, state in groups if leads(state.runner)),
                 claims=tuple(group for group, state in groups if state.active and not leads(state.runner)),
                 standby_for=() if self._roles.stopping else tuple(group for group, state in groups if not state.active),
                 hands_over=tuple(group for group, state in groups if state.hands_over_until),
-                at_ms=self._now_ms(),
+                at_ms=self._kept.now_ms(),
                 between=between,
                 policies={**served, **{group: state.runner.policy for group, state in groups}},
                 orders_for=(*(group for group, state in groups if not state.runner.rules_refused), *served),
@@ -403,8 +370,5 @@ class Controller:
     def _housekeeping(self) -> None:
         for instance in self._instances.forgotten():
             self._instances.gone(instance)
-            self._topic.withdraw(records.heartbeat_key(instance))
-        for absence in self._orders.left_over(self._now_ms()):
-            state = self._groups.get(absence.target)
-            if self.absences.is_served(absence.target) if state is None else leads(state.runner):
-                self._withdraw(absence.key)
+            self._kept.topic.withdraw(records.heartbeat_key(instance))
+        self.absences.withdraw_left_over()

@@ -59,19 +59,19 @@ class Orders:
     """The last readable record of each key, except heartbeats, which `active_role` keeps."""
 
     def __init__(self, records: Mapping[str, Record] | None = None) -> None:
-        self._records: dict[str, Record] = {}
-        self._placements: dict[str, dict[str, PlacementOrder]] = {}  # of `_records`, by target and key
+        self.records: dict[str, Record] = {}
+        self._placements: dict[str, dict[str, PlacementOrder]] = {}  # of `records`, by target and key
         for key, record in (records or {}).items():
             self.apply(key, record)
 
     def apply(self, key: str, record: Record | None) -> frozenset[str]:
         """Takes one record, in the order of the topic. None withdraws the key. Returns the targets for which something
         may have changed: that of the record and of the one before."""
-        before = self._records.get(key)
+        before = self.records.get(key)
         if record is None:
-            self._records.pop(key, None)
+            self.records.pop(key, None)
         else:
-            self._records[key] = record
+            self.records[key] = record
         if isinstance(record, PlacementOrder):
             self._placements.setdefault(record.target, {})[key] = record
         if isinstance(before, PlacementOrder) and (record is None or record.target != before.target):
@@ -83,7 +83,7 @@ class Orders:
 
     def of(self, group: str, now_ms: int) -> GroupOrders:
         """Returns the orders of a group that have not expired."""
-        plan = self._records.get(order_key(OrderKind.APPLY, group))
+        plan = self.records.get(order_key(OrderKind.APPLY, group))
         return GroupOrders(
             given={kind: order for kind in ON_GROUPS if (order := self.in_force(kind, group, now_ms)) is not None},
             plan=plan if isinstance(plan, AppliedPlan) and now_ms < plan.expires_ms else None,
@@ -92,7 +92,7 @@ class Orders:
 
     def in_force(self, kind: OrderKind, target: str, now_ms: int) -> Order | None:
         """Returns the order if it was given and has not expired."""
-        order = self._records.get(order_key(kind, target))
+        order = self.records.get(order_key(kind, target))
         return order if isinstance(order, Order) and now_ms < order.expires_ms else None
 
     def _placements_of(self, group: str, now_ms: int) -> tuple[PlacementOrder, ...]:
@@ -107,25 +107,25 @@ class Orders:
 
     def is_in_force(self, order: PlacementOrder, now_ms: int) -> bool:
         """Returns whether exactly this order is in force, rather than none or a later one."""
-        return self._records.get(order.key) == order and now_ms < order.expires_ms
+        return self.records.get(order.key) == order and now_ms < order.expires_ms
 
     def absence(self, order: PlacementOrder) -> Absence | None:
         """Returns the absence with which this order ends, None if no leader has reported it yet."""
-        return absence_of(self._records, order)
+        return absence_of(self.records, order)
 
     def handed_back(self, group: str, now_ms: int) -> HandedBack | None:
         """Returns the last hand-back of a group, while it limits the next one."""
-        record = self._records.get(handed_back_key(group))
+        record = self.records.get(handed_back_key(group))
         return record if isinstance(record, HandedBack) and now_ms < record.expires_ms else None
 
     def left_over(self, now_ms: int) -> list[Absence]:
         """Returns the absences whose order has expired or was withdrawn."""
-        absences = [record for record in self._records.values() if isinstance(record, Absence)]
+        absences = [record for record in self.records.values() if isinstance(record, Absence)]
         tied = {(order.target, order.where, order.at_ms) for order in self.all_placements(now_ms)}
         return [a for a in absences if (a.target, a.where, a.order_ms) not in tied]
 
     def all_in_force(self, now_ms: int) -> Iterator[Record]:
-        return (record for _, record in sorted(self._records.items()) if now_ms < record.expires_ms)
+        return (record for _, record in sorted(self.records.items()) if now_ms < record.expires_ms)
 
 
 def absence_of(records: Mapping[str, Record], order: PlacementOrder) -> Absence | None:

@@ -6,13 +6,12 @@ served a group, the first by id begins the rebalance for an order. If the first 
 instances notice that the order is not followed.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from bellwether_kafka.coordinator.control.active_role import Instances
+from bellwether_kafka.coordinator.control.kept_orders import KeptOrders
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind
-from bellwether_kafka.coordinator.control.orders import Orders
-from bellwether_kafka.coordinator.control.records import Order
 
 
 class ServedGroups(Protocol):
@@ -29,39 +28,32 @@ class ServedGroups(Protocol):
 
 
 class ServedOrders:
-    """The served groups of this process. `ended`: see `ServedGroups.compare`; `done` withdraws an order that has been
-    carried out."""
+    """The served groups of this process, none if `served` is None."""
 
-    def __init__(
-        self,
-        served: ServedGroups,
-        orders: Orders,
-        instances: Instances,
-        ended: Mapping[str, str],
-        done: Callable[[Order], None],
-    ) -> None:
+    def __init__(self, served: ServedGroups | None, kept: KeptOrders, instances: Instances) -> None:
         self._served = served
-        self._orders = orders
+        self._kept = kept
         self._instances = instances
-        self._ended = ended
-        self._done = done
         self._groups: Collection[str] = ()  # served, by the last update
 
-    def update(self, own_groups: Collection[str], now_ms: int) -> None:
-        """Compares every served group but `own_groups`, which this process leads, with its orders."""
-        self._groups = self._served.policies().keys() - own_groups
-        self.changed(self._groups, now_ms)
+    def policies(self) -> Mapping[str, str]:
+        return self._served.policies() if self._served is not None else {}
 
-    def changed(self, targets: Iterable[str], now_ms: int) -> None:
+    def update(self, own_groups: Collection[str]) -> None:
+        """Compares every served group but `own_groups`, which this process leads, with its orders."""
+        self._groups = self.policies().keys() - own_groups
+        self.changed(self._groups)
+
+    def changed(self, targets: Iterable[str]) -> None:
         """Does the same for these of the groups."""
         for group in targets:
-            if group not in self._groups:
+            if self._served is None or group not in self._groups:
                 continue
             first = self._instances.is_first_to_serve(group)
-            self._served.compare(group, first=first, ended=self._ended)
-            again = self._orders.in_force(OrderKind.REBALANCE, group, now_ms)
+            self._served.compare(group, first=first, ended=self._kept.ended)
+            again = self._kept.in_force(OrderKind.REBALANCE, group)
             if again is not None and first:
-                self._done(again)
+                self._kept.withdraw(again.key)
                 self._served.begin_rebalance(group, again.sentence)
 
     def acts_on(self, group: str) -> bool:

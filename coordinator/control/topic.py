@@ -1,4 +1,4 @@
-"""Creates the control topic if permitted, reads it from its beginning in a thread, and writes to it without waiting.
+"""Reads the control topic from its beginning in a thread, writes to it without waiting, and does both for commands.
 
 If the topic is unavailable, Bellwether keeps working with the last records, and the thread retries. It reads over its
 own connections, in bounded memory for any record (`kafka.TopicLog`).
@@ -6,27 +6,24 @@ own connections, in bounded memory for any record (`kafka.TopicLog`).
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.control.order_source import LastRecords, OnCaughtUp, OnRecord, OnRefused
+from bellwether_kafka.coordinator.control.kept_orders import OnCaughtUp, OnReadAgain, OnRecord, OnRefused
 from bellwether_kafka.coordinator.control.record_codec import RecordError, decode, encode
 from bellwether_kafka.coordinator.control.records import Record
-from bellwether_kafka.coordinator.control.topic_faults import forbidden, forgetful
-from bellwether_kafka.coordinator.kafka.client import (
-    DENIED,
-    SILENCE,
-    LoginError,
-    Renewed,
-    librdkafka_client,
-    with_remedy,
+from bellwether_kafka.coordinator.control.topic_creation import (
+    METADATA_TIMEOUT_S,
+    ControlTopicError,
+    SilentTopicError,
+    ensure_topic,
+    require_topic,
 )
+from bellwether_kafka.coordinator.kafka.client import DENIED, SILENCE, Renewed, librdkafka_client, with_remedy
 from bellwether_kafka.coordinator.kafka.wire import (
     OFFSET_OUT_OF_RANGE,
     ClientConfigError,
@@ -43,107 +40,19 @@ from bellwether_kafka.coordinator.kafka.wire import (
 WAIT_MS = 200  # how long a broker waits for new records
 RETRY_S = 1.0
 REFUSED_S = 30.0  # between two attempts at most, where brokers refuse the topic
-METADATA_TIMEOUT_S = 5.0
-REPLICAS_MAX = 3
 # Short, because a heartbeat that arrives late would be false.
 DELIVERY_TIMEOUT_MS = 3_000
 FLUSH_S = 2.0
 NAMED_MAX = 100  # characters of a key
 READING, WRITING = "reading", "writing"
 READ_S = WRITE_S = 10.0  # time limits of a command, which reads the whole topic and writes one record
-TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
-LOST_REMEDY = "The topic was deleted, or has lost its end: give these orders again; let only its owners delete it."
 HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 log = structlog.get_logger(__name__)
 
-# Checking whether a topic exists must not create it, as librdkafka does by default if brokers allow it.
-QUIET = {"allow.auto.create.topics": False, "log_level": "0"}
 
-CallBack = Callable[..., None]  # in the loop that has started the topic
-
-
-def nothing() -> None:
-    """Ignores that brokers refuse the topic."""
-
-
-class ControlTopicError(Exception):
-    """The control topic cannot be used. The message is a sentence with its name and the remedy."""
-
-
-class NoControlTopicError(ControlTopicError):
-    """The control topic does not exist on the cluster."""
-
-
-class SilentTopicError(ControlTopicError):
-    """No broker has answered, which may be temporary."""
-
-
-def ensure_topic(properties: Mapping[str, str], topic: str, *, only_ask: bool = False) -> None:
-    """Creates the topic, compacted and with one partition, unless it exists; with `only_ask` it asks whether brokers
-    would. Raises ControlTopicError."""
-    try:
-        admin = librdkafka_client(AdminClient, {**properties, **QUIET})
-        if not _exists(admin, topic):
-            _create(admin, topic, only_ask=only_ask)
-        elif fault := forgetful(admin, topic, METADATA_TIMEOUT_S):
-            log.warning("control_topic", topic=topic, reason=fault)
-    except KafkaException as failed:
-        code = failed.args[0].code()
-        if code == KafkaError.TOPIC_ALREADY_EXISTS:
-            return
-        if code in DENIED:
-            raise ControlTopicError(
-                f"The control topic '{topic}' does not exist and Bellwether's principal may not create it; create it"
-                f" with one partition and cleanup.policy=compact, or {grant('CREATE', 'Topic', topic)}; or set"
-                ' control_topic = "" where nobody is to give orders.'
-            ) from None
-        raise _unreachable(failed, topic) from None
-
-
-def require_topic(properties: Mapping[str, str], topic: str) -> None:
-    """Checks for commands, which do not create the topic, that it exists. Raises ControlTopicError if not."""
-    try:
-        admin = librdkafka_client(AdminClient, {**properties, **QUIET})
-        if _exists(admin, topic):
-            return
-    except KafkaException as failed:
-        raise _unreachable(failed, topic) from None
-    raise NoControlTopicError(
-        f"There is no control topic '{topic}' on this cluster, so no Bellwether reads it; check --topic, or start"
-        f' one that leads or serves groups and has control_topic = "{topic}", which creates it if it has the right:'
-        f" {grant('CREATE', 'Topic', topic)}."
-    )
-
-
-def _unreachable(failed: KafkaException, topic: str) -> ControlTopicError:
-    silent = isinstance(failed, LoginError) or failed.args[0].code() in SILENCE
-    kind = SilentTopicError if silent else ControlTopicError
-    return kind(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.")
-
-
-def _exists(admin: AdminClient, topic: str) -> bool:
-    metadata = admin.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
-    if metadata.error is not None:
-        if metadata.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise ControlTopicError(forbidden(topic))
-        if metadata.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise KafkaException(metadata.error)
-        return False
-    if len(metadata.partitions) != 1:
-        raise ControlTopicError(
-            f"The control topic '{topic}' has {len(metadata.partitions)} partitions, but order matters; create another"
-            " with one partition and cleanup.policy=compact, and set control_topic."
-        )
-    return True
-
-
-def _create(admin: AdminClient, topic: str, *, only_ask: bool) -> None:
-    replicas = min(REPLICAS_MAX, len(admin.list_topics(timeout=METADATA_TIMEOUT_S).brokers))
-    new = NewTopic(topic, num_partitions=1, replication_factor=replicas, config=TOPIC_CONFIG)
-    limits_s = {"operation_timeout": METADATA_TIMEOUT_S, "request_timeout": 2 * METADATA_TIMEOUT_S}
-    # A limit of `result` would raise TimeoutError, which nothing here takes for an answer of brokers.
-    admin.create_topics([new], validate_only=only_ask, **limits_s)[topic].result()
+def nothing(*_: object) -> None:
+    """Ignores that brokers refuse the topic, what a log has that is read again, or why a record is skipped."""
 
 
 class ControlTopic:
@@ -164,9 +73,15 @@ class ControlTopic:
         self._failed = False
         self._refusals = 0
         self._refuse: Callable[[], None] = nothing
-        self._last = LastRecords()
+        self._again: dict[str, Record | None] | None = None  # the last of each key while the log is read again
 
-    def start(self, on_record: OnRecord, on_caught_up: OnCaughtUp, on_refused: OnRefused = nothing) -> None:
+    def start(
+        self,
+        on_record: OnRecord,
+        on_caught_up: OnCaughtUp,
+        on_refused: OnRefused = nothing,
+        on_read_again: OnReadAgain = nothing,
+    ) -> None:
         """Starts the thread. A topic that brokers refuse is asked for again, more and more rarely."""
         loop = asyncio.get_running_loop()
 
@@ -175,7 +90,7 @@ class ControlTopic:
                 loop.call_soon_threadsafe(callback, *values)
 
         self._writer = Renewed(lambda: _producer(self._properties, DELIVERY_TIMEOUT_MS), self._properties)
-        args = (call_back, on_record, on_caught_up, on_refused)
+        args = tuple(partial(call_back, each) for each in (on_record, on_caught_up, on_refused, on_read_again))
         self._thread = threading.Thread(target=self._read, args=args, name="control-topic", daemon=True)
         self._thread.start()
 
@@ -217,11 +132,13 @@ class ControlTopic:
 
     # ---- in the thread -------------------------------------------------------------------------------------------
 
-    def _read(self, call_back: CallBack, on_record: OnRecord, on_caught_up: OnCaughtUp, on_refused: OnRefused) -> None:
-        self._refuse = partial(call_back, on_refused)
+    def _read(
+        self, on_record: OnRecord, on_caught_up: OnCaughtUp, on_refused: OnRefused, on_read_again: OnReadAgain
+    ) -> None:
+        self._refuse = on_refused
         while not self._stopping.is_set() and not self._is_ensured():
             self._stopping.wait(min(RETRY_S * 2**self._refusals, REFUSED_S))
-        asyncio.run(self._follow(call_back, on_record, on_caught_up))
+        asyncio.run(self._follow(on_record, on_caught_up, on_read_again))
 
     def _is_ensured(self) -> bool:
         """Creates the topic unless it exists. Returns whether it can be used; if not, the reason is logged."""
@@ -235,14 +152,14 @@ class ControlTopic:
             return False
         return True
 
-    async def _follow(self, call_back: CallBack, on_record: OnRecord, on_caught_up: OnCaughtUp) -> None:
+    async def _follow(self, on_record: OnRecord, on_caught_up: OnCaughtUp, on_read_again: OnReadAgain) -> None:
         """Reads until stopped, by one transport that logs in once. Only a repeated failure is reported. A topic that
         was deleted is created again: without it no standby would notice that the active instance dies."""
         transport: Transport | None = None
         while not self._stopping.is_set():
             try:
                 transport = transport or Transport(self._given)
-                await self._read_on(transport, call_back, on_record, on_caught_up)
+                await self._read_on(transport, on_record, on_caught_up, on_read_again)
             except (ClientConfigError, TransportError, TopicLogError) as trouble:
                 if self._failed:
                     self._troubled(READING, f"cannot be read: {_why(trouble, self.topic)}")
@@ -260,7 +177,7 @@ class ControlTopic:
             await transport.close()
 
     async def _read_on(
-        self, transport: Transport, call_back: CallBack, on_record: OnRecord, on_caught_up: OnCaughtUp
+        self, transport: Transport, on_record: OnRecord, on_caught_up: OnCaughtUp, on_read_again: OnReadAgain
     ) -> None:
         topic_log = TopicLog(transport, self.topic)
         topic_log.at = self._at
@@ -269,19 +186,17 @@ class ControlTopic:
             part = await topic_log.next(WAIT_MS)
             self._at, self._failed = topic_log.at, False
             if part.error == OFFSET_OUT_OF_RANGE:
-                self._last.begin_again()
-            self._hand_over(part, call_back, on_record)
+                self._again = {}
+            self._hand_over(part, on_record)
             self._tend_writer()
             if part.error or topic_log.at < part.end_offset:
                 continue
-            counts, lost = self._last.at_end(int(clocks.wall() * 1000))
-            for name, last in counts.items():
-                call_back(on_record, name, last)
-            if lost:
-                log.error("orders_lost", topic=self.topic, orders=lost, remedy=LOST_REMEDY)
+            if self._again is not None:
+                again, self._again = self._again, None
+                on_read_again(again)
             if not self._caught_up:
                 self._caught_up = True
-                call_back(on_caught_up)
+                on_caught_up()
 
     def _tend_writer(self) -> None:
         """Renews the producer if its certificates changed, and handles delivery reports."""
@@ -289,24 +204,33 @@ class ControlTopic:
             self._writer.refresh()
             self._writer.client.poll(0)
 
-    def _hand_over(self, part: ReadRecords, call_back: CallBack, on_record: OnRecord) -> None:
-        for unread in part.unread:
-            log.warning("control_record_ignored", topic=self.topic, reason=unread.sentence(self.topic))
-        for key, value in part.records:
+    def _hand_over(self, part: ReadRecords, on_record: OnRecord) -> None:
+        if part.records:
             self._reported[READING].clear()
-            try:
-                record = None if value is None else decode(key or b"", value)
-            except RecordError as error:
-                log.warning("control_record_ignored", topic=self.topic, key=_named(key), reason=str(error))
-                continue
-            if value is None or record is not None:
-                name = (key or b"").decode(errors="replace")
-                if self._last.take(name, record):
-                    call_back(on_record, name, record)
+        for key, record in _readable(part, self.topic, self._ignored):
+            if self._again is None:
+                on_record(key, record)
+            else:
+                self._again[key] = record
+
+    def _ignored(self, sentence: str) -> None:
+        log.warning("control_record_ignored", topic=self.topic, reason=sentence)
 
 
-def _named(key: bytes | None) -> str:
-    return (key or b"")[:NAMED_MAX].decode(errors="replace")
+def _readable(part: ReadRecords, topic: str, ignored: Callable[[str], object]) -> Iterator[tuple[str, Record | None]]:
+    """Yields what these records put into force or, by None, withdraw. Calls `ignored` with a sentence for each that
+    cannot be used; kinds that only a newer version knows are no such case."""
+    for unread in part.unread:
+        ignored(unread.sentence(topic))
+    for key, value in part.records:
+        name = (key or b"").decode(errors="replace")
+        try:
+            record = None if value is None else decode(key or b"", value)
+        except RecordError as why:
+            ignored(f"The record {name[:NAMED_MAX]!r} of the control topic is ignored: {why}.")
+            continue
+        if value is None or record is not None:
+            yield name, record
 
 
 def _why(trouble: Exception, topic: str) -> str:
@@ -315,12 +239,8 @@ def _why(trouble: Exception, topic: str) -> str:
     return str(trouble).rstrip(".")
 
 
-def silent(_sentence: str) -> None:
-    """Ignores sentences on skipped records."""
-
-
 def read_all(
-    properties: Mapping[str, str], topic: str, limit_s: float, echo: Callable[[str], object] = silent
+    properties: Mapping[str, str], topic: str, limit_s: float, echo: Callable[[str], object] = nothing
 ) -> dict[str, Record]:
     """Reads all records of the topic by key, for commands. Calls `echo` with a sentence for each unreadable record.
     Raises ControlTopicError, also if the topic does not exist."""
@@ -355,7 +275,10 @@ async def _read_all(
                     await asyncio.sleep(RETRY_S)
                     continue
                 if not part.error:
-                    _keep(records, part, topic, echo)
+                    for key, record in _readable(part, topic, echo):
+                        records.pop(key, None)
+                        if record is not None:
+                            records[key] = record
                     end = part.end_offset
     finally:
         await transport.close()
@@ -369,7 +292,7 @@ class TopicChannel:
 
     properties: Mapping[str, str]
     topic: str
-    echo: Callable[[str], object] = silent  # called for unreadable records
+    echo: Callable[[str], object] = nothing  # called for unreadable records
 
     def read(self) -> dict[str, Record]:
         return read_all(self.properties, self.topic, READ_S, self.echo)
@@ -384,21 +307,6 @@ class TopicChannel:
         except ControlTopicError as error:
             return str(error)
         return ""
-
-
-def _keep(records: dict[str, Record], part: ReadRecords, topic: str, echo: Callable[[str], object]) -> None:
-    for unread in part.unread:
-        echo(unread.sentence(topic))
-    for key, value in part.records:
-        try:
-            record = None if value is None else decode(key, value)
-        except RecordError as why:
-            echo(f"The record {_named(key)!r} of the control topic is ignored: {why}.")
-            continue
-        name = (key or b"").decode(errors="replace")
-        records.pop(name, None)
-        if record is not None:
-            records[name] = record
 
 
 def write_now(properties: Mapping[str, str], topic: str, *records: tuple[bytes, bytes | None]) -> None:

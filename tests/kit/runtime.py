@@ -14,7 +14,6 @@ from bellwether_kafka.coordinator.control import (
     NO_ORDERS,
     GroupOrders,
     OnRecord,
-    OnRefused,
     Order,
     OrderKind,
     PlacementOrder,
@@ -131,7 +130,7 @@ class KeptRecords:
     records: dict[str, Record] = field(default_factory=dict)
     topic: str = "control"
 
-    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None], _on_refused: OnRefused) -> None:
+    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None], *_: object) -> None:
         for key, record in self.records.items():
             on_record(key, record)
         on_caught_up()

@@ -15,8 +15,15 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs, St
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.sending import validate_plan
 from bellwether_kafka.assignors.streams.stages import StageConfigs, last_copies
-from bellwether_kafka.coordinator.control import Absence, OrderKind, PlacementOrder, Stage, Until, absence_update
-from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
+from bellwether_kafka.coordinator.control import (
+    Absence,
+    AbsenceUpdate,
+    OrderKind,
+    PlacementOrder,
+    Stage,
+    Until,
+    absence_update,
+)
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.coordinator.control import OnRecord, OnRefused, Record
+from bellwether_kafka.coordinator.control import OnRecord, Record
 from tests.kit.virtual_time import RUNNING, Process
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ControlTopic:
         self._reading: asyncio.Task[None] | None = None
         self.process = RUNNING.get()
 
-    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None], _on_refused: OnRefused) -> None:
+    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None], *_: object) -> None:
         for key, record in self._log.kept.items():
             self.receive(key, record)
         self._log.readers.append(self)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bellwether_kafka.coordinator.control.active_role import Instances
+from bellwether_kafka.coordinator.control import Instances
 from bellwether_kafka.coordinator.membership import NotLeading, Role, StepAsideWanted
 from bellwether_kafka.coordinator.membership.adoption import Adoption
 from bellwether_kafka.coordinator.membership.leading import Leading

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bellwether_kafka.coordinator.control.topic import read_all
+from bellwether_kafka.coordinator.control import read_all
 from tests.interop.support.bellwether import Ended, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.instances import InstanceSet, LeaderPlace, strangers

@@ -6,6 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator.control import (
     Absence,
+    AbsenceUpdate,
     OrderKind,
     PlacementOrder,
     Stage,
@@ -13,9 +14,9 @@ from bellwether_kafka.coordinator.control import (
     absence_update,
     decode,
     encode,
+    left_behind,
     owned,
 )
-from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, left_behind
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import (
     PROTOCOL,

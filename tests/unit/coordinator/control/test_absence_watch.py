@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.control import (
     Absence,
+    AbsenceUpdate,
     AbsenceWatch,
     Controller,
     ControlSettings,
@@ -22,7 +23,6 @@ from bellwether_kafka.coordinator.control import (
     Until,
     absence_watch,
 )
-from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure
 from bellwether_kafka.coordinator.runtime import Asking, ServedGroup

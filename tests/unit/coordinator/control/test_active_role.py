@@ -4,8 +4,10 @@ import random
 
 import pytest
 
-from bellwether_kafka.coordinator.control import InstanceHeartbeat
-from bellwether_kafka.coordinator.control.active_role import Instances
+from bellwether_kafka.coordinator.control import (
+    InstanceHeartbeat,
+    Instances,
+)
 
 HEARTBEATS_MISSED = 3
 HEARTBEATS_TO_FORGET = 600

@@ -25,7 +25,7 @@ def peak_kb():
 """
 COMMAND = """
 import json, sys
-from bellwether_kafka.coordinator.control.topic import read_all
+from bellwether_kafka.coordinator.control import read_all
 said = []
 found = read_all(json.loads(sys.argv[1]), sys.argv[2], 30, said.append)
 print(json.dumps([sorted(found), len(said), peak_kb()]))
@@ -33,7 +33,7 @@ print(json.dumps([sorted(found), len(said), peak_kb()]))
 PROCESS = """
 import asyncio, json, sys
 from structlog.testing import capture_logs
-from bellwether_kafka.coordinator.control.topic import ControlTopic
+from bellwether_kafka.coordinator.control import ControlTopic
 
 async def run():
     found, read = set(), asyncio.Event()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
-from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.control import (
     EVERYBODY,
@@ -22,6 +21,7 @@ from bellwether_kafka.coordinator.control import (
     ControlTopic,
     ControlTopicError,
     InstanceHeartbeat,
+    Instances,
     Order,
     OrderKind,
     PlacementOrder,
@@ -30,11 +30,12 @@ from bellwether_kafka.coordinator.control import (
     Stopped,
     Until,
     encode,
+    ensure_topic,
+    heartbeat_key,
+    read_all,
+    write_now,
 )
 from bellwether_kafka.coordinator.control import topic as control_topic
-from bellwether_kafka.coordinator.control.active_role import Instances
-from bellwether_kafka.coordinator.control.records import heartbeat_key
-from bellwether_kafka.coordinator.control.topic import ensure_topic, read_all, write_now
 from bellwether_kafka.coordinator.membership import (
     Fatal,
     Note,
@@ -94,7 +95,7 @@ class Instance:
     async def die(self) -> None:
         """Without a word to the others."""
         self._running.cancel()
-        await self.controller._topic.close()
+        await self.controller._kept.topic.close()
 
     async def close(self) -> None:
         self._running.cancel()
@@ -142,22 +143,6 @@ async def test_a_topic_that_was_deleted_is_created_again(
     control.write(InstanceHeartbeat("pod-1"))
     await until(lambda: received == ["beat/pod-1"])
     await control.close()
-
-
-async def test_an_order_of_a_topic_that_was_deleted_ends_and_is_named(brokers: EmbeddedCluster, topic: str) -> None:
-    taken: list[tuple[str, bool]] = []
-    control, before, pause = ControlTopic(kafka(brokers), topic), order(), order(OrderKind.PAUSE)
-    write_now(kafka(brokers), topic, encode(before))
-    control.start(lambda key, record: taken.append((key, record is not None)), lambda: None)
-    await until(lambda: taken == [(before.key, True)])
-    control._last.take(pause.key, pause)  # of the log that was deleted
-    with capture_logs() as logs:
-        brokers.push_errors(FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
-        await until(lambda: len(taken) == 3)
-        await control.close()
-    assert taken[1:] == [(pause.key, False), (before.key, True)]
-    (lost,) = [line for line in logs if line["event"] == "orders_lost"]
-    assert (lost["log_level"], lost["orders"]) == ("error", [pause.sentence])
 
 
 async def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
@@ -388,7 +373,7 @@ def test_a_stated_death_stays_in_the_topic_until_the_member_is_gone_and_reaches_
 async def test_an_observer_that_raises_ends_neither_the_reading_nor_the_heartbeats() -> None:
     written: list[Record] = []
     starts: list[Callable[[], None]] = []
-    topic: Any = SimpleNamespace(topic="c", start=lambda _, read, __: starts.append(read), write=written.append)
+    topic: Any = SimpleNamespace(topic="c", start=lambda _, read, *__: starts.append(read), write=written.append)
 
     def broken(_: ControlReport) -> None:
         raise KeyError("a defect")

@@ -4,9 +4,12 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.control import InstanceHeartbeat
-from bellwether_kafka.coordinator.control.active_role import Instances
-from bellwether_kafka.coordinator.control.group_roles import ControlledGroup, GroupRoles
+from bellwether_kafka.coordinator.control import (
+    ControlledGroup,
+    GroupRoles,
+    InstanceHeartbeat,
+    Instances,
+)
 from bellwether_kafka.coordinator.membership import ActiveRoleChanged
 from tests.kit.runtime import Group
 

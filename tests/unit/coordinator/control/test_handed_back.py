@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.control import (
     Controller,
     ControlSettings,
     HandBackFile,
+    HandedBack,
     NoTopic,
     OnRecord,
     Orders,
@@ -22,10 +23,10 @@ from bellwether_kafka.coordinator.control import (
     RecordError,
     decode,
     encode,
+    renewed,
     state_file,
+    state_folder,
 )
-from bellwether_kafka.coordinator.control.handed_back import HandedBack, renewed
-from bellwether_kafka.coordinator.control.state_files import state_folder
 from bellwether_kafka.coordinator.membership import HandBackRemembered, State, StepAsideWanted
 from tests.kit.membership import ME, Play, member
 from tests.kit.runtime import Group, until
@@ -150,7 +151,9 @@ class Topic:
         self._on_record: OnRecord = lambda _key, _record: None
         self._caught_up: Callable[[], None] = lambda: None
 
-    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None], on_refused: Callable[[], None]) -> None:
+    def start(
+        self, on_record: OnRecord, on_caught_up: Callable[[], None], on_refused: Callable[[], None], _: object
+    ) -> None:
         self._on_record, self._caught_up, self.refuse = on_record, on_caught_up, on_refused
 
     def read(self) -> None:

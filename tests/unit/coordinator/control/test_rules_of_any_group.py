@@ -32,7 +32,7 @@ class Topic:
         self.reach_end: Callable[[], None] = lambda: None
 
     def start(
-        self, on_record: Callable[[str, Record | None], None], on_caught_up: Callable[[], None], _: object
+        self, on_record: Callable[[str, Record | None], None], on_caught_up: Callable[[], None], *_: object
     ) -> None:
         self.deliver, self.reach_end = on_record, on_caught_up
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from bellwether_kafka.coordinator.control import (
     Absence,
+    AbsenceUpdate,
     Controller,
     ControlSettings,
     InstanceHeartbeat,
@@ -17,7 +18,6 @@ from bellwether_kafka.coordinator.control import (
     Stage,
     Until,
 )
-from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.runtime import Asking, ServedGroup
 
 NOW_MS = int(time.time() * 1000)
@@ -37,7 +37,7 @@ class Topic:
         self._on_record: Callable[[str, Record | None], None] = lambda *_: None
 
     def start(
-        self, on_record: Callable[[str, Record | None], None], on_caught_up: Callable[[], None], _: object
+        self, on_record: Callable[[str, Record | None], None], on_caught_up: Callable[[], None], *_: object
     ) -> None:
         self._on_record = on_record
         for key, record in self.records.items():

@@ -4,9 +4,15 @@ and when."""
 import time
 from collections.abc import Mapping
 
-from bellwether_kafka.coordinator.control import InstanceHeartbeat, Order, OrderKind, Orders
-from bellwether_kafka.coordinator.control.active_role import Instances
-from bellwether_kafka.coordinator.control.served_orders import ServedOrders
+from bellwether_kafka.coordinator.control import (
+    InstanceHeartbeat,
+    Instances,
+    KeptOrders,
+    NoTopic,
+    Order,
+    OrderKind,
+    ServedOrders,
+)
 
 HEARTBEATS_MISSED = 3
 GROUP = "orders"
@@ -21,9 +27,9 @@ class Instance:
     def __init__(self, name: str) -> None:
         self.compared: list[bool] = []
         self.begun: list[str] = []
-        self.orders, self.instances = Orders(), Instances(name)
+        self.kept, self.instances = KeptOrders(NoTopic(), time.time), Instances(name)
         self.instances.started()
-        self.served = ServedOrders(self, self.orders, self.instances, {}, self._done)
+        self.served = ServedOrders(self, self.kept, self.instances)
 
     def policies(self) -> Mapping[str, str]:
         return {GROUP: "rack-first"}
@@ -41,11 +47,8 @@ class Instance:
         return self
 
     def is_first(self) -> bool:
-        self.served.update((), NOW_MS)
+        self.served.update(())
         return self.compared[-1]
-
-    def _done(self, order: Order) -> None:
-        self.orders.apply(order.key, None)
 
 
 def serving(name: str) -> InstanceHeartbeat:
@@ -74,8 +77,8 @@ def test_a_smaller_instance_that_does_not_serve_the_group_or_would_lead_it_does_
 
 def test_a_group_that_the_process_leads_or_does_not_serve_is_not_compared() -> None:
     leads = Instance("pod-1")
-    leads.served.update((GROUP,), NOW_MS)
-    leads.served.changed((GROUP, "payments"), NOW_MS)
+    leads.served.update((GROUP,))
+    leads.served.changed((GROUP, "payments"))
     assert leads.compared == []
 
 
@@ -83,11 +86,11 @@ def test_a_rebalance_that_is_ordered_is_begun_by_the_first_and_withdrawn() -> No
     first, second = Instance("pod-1"), Instance("pod-2")
     for instance in (first, second):
         instance.receive(serving("pod-1"), serving("pod-2"))
-        instance.orders.apply(AGAIN.key, AGAIN)
-        instance.served.update((), NOW_MS)
+        instance.kept.orders.apply(AGAIN.key, AGAIN)
+        instance.served.update(())
     assert (first.begun, second.begun) == ([AGAIN.sentence], [])
-    assert first.orders.in_force(OrderKind.REBALANCE, GROUP, NOW_MS) is None
-    assert second.orders.in_force(OrderKind.REBALANCE, GROUP, NOW_MS) is not None, "until the withdrawal is read"
+    assert first.kept.in_force(OrderKind.REBALANCE, GROUP) is None
+    assert second.kept.in_force(OrderKind.REBALANCE, GROUP) is not None, "until the withdrawal is read"
     second.receive(*[serving("pod-2")] * HEARTBEATS_MISSED)
-    second.served.update((), NOW_MS)
+    second.served.update(())
     assert second.begun == [AGAIN.sentence]

@@ -8,9 +8,11 @@ import pytest
 from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from bellwether_kafka.coordinator.control import ControlTopicError
+from bellwether_kafka.coordinator.control import (
+    ControlTopicError,
+    ensure_topic,
+)
 from bellwether_kafka.coordinator.control import topic as control_topic
-from bellwether_kafka.coordinator.control.topic import ensure_topic
 from tests.kit.answering_brokers import LOOPBACK, Brokers, Size
 
 pytestmark = pytest.mark.embedded

@@ -9,9 +9,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.coordinator.control import ControlTopicError, NoControlTopicError, SilentTopicError, topic
-from bellwether_kafka.coordinator.control.topic import require_topic, write_now
-from bellwether_kafka.coordinator.control.topic_faults import forgetful
+from bellwether_kafka.coordinator.control import (
+    ControlTopicError,
+    NoControlTopicError,
+    SilentTopicError,
+    forgetful,
+    require_topic,
+    topic,
+    write_now,
+)
 from tests.kit.brokers import EmbeddedCluster
 
 

@@ -2,15 +2,22 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from confluent_kafka import KafkaError
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.control import ControlTopic, InstanceHeartbeat, Order, OrderKind, Record, encode
+from bellwether_kafka.coordinator.control import (
+    ControlTopic,
+    InstanceHeartbeat,
+    Order,
+    OrderKind,
+    Record,
+    encode,
+    write_now,
+)
 from bellwether_kafka.coordinator.control import topic as topic_module
-from bellwether_kafka.coordinator.control.topic import write_now
 from bellwether_kafka.coordinator.kafka.wire import UnreachableError
 from bellwether_kafka.coordinator.membership import Failure
 from tests.kit.brokers import EmbeddedCluster
@@ -38,13 +45,14 @@ async def test_what_was_withdrawn_does_not_come_into_force_while_a_log_is_read_a
     received: list[tuple[str, Record | None]] = []
     caught_up = asyncio.Event()
     control = ControlTopic(kafka(brokers), "control")
-    control.start(lambda key, record: received.append((key, record)), caught_up.set)
+    again: list[Mapping[str, Record | None]] = []
+    control.start(lambda *entry: received.append(entry), caught_up.set, lambda: None, again.append)
     await caught_up.wait()
-    assert len(received) == 3
     brokers.push_errors(FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
-    await until(lambda: len(received) > 3)
+    await until(lambda: bool(again))
     await control.close()
-    assert received[3:] == [(leave.key, None), ("beat/pod-1", InstanceHeartbeat("pod-1"))]
+    assert again == [{leave.key: None, "beat/pod-1": InstanceHeartbeat("pod-1")}]
+    assert len(received) == 3, "of the first time"
 
 
 async def test_a_topic_that_may_be_read_but_not_written_is_reported_once(brokers: EmbeddedCluster) -> None:
@@ -88,7 +96,7 @@ async def test_all_attempts_to_read_log_in_once(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(topic_module, "RETRY_S", 0.0)
     control = ControlTopic({"bootstrap.servers": "127.0.0.1:1"}, "control")
     with capture_logs() as logs:
-        await control._follow(lambda *_: None, lambda *_: None, lambda: None)
+        await control._follow(lambda *_: None, lambda: None, lambda _: None)
     assert (made, len(started)) == (["made", "closed"], 5)
     assert {line["event"] for line in logs} <= {"control_topic", "control_topic_failed"}
     assert logs

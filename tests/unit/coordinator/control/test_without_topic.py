@@ -1,7 +1,6 @@
 """A process without a control topic, with one that brokers refuse, and with one that nobody can reach."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Self
 
 import pytest
@@ -14,7 +13,9 @@ from bellwether_kafka.coordinator.control import (
     ControlTopic,
     ControlTopicError,
     NoTopic,
+    OnCaughtUp,
     OnRecord,
+    OnRefused,
     Order,
     OrderSource,
     Record,
@@ -32,7 +33,7 @@ class Unread:
     def __init__(self) -> None:
         self.written: list[Record] = []
 
-    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None], on_refused: Callable[[], None]) -> None:
+    def start(self, on_record: OnRecord, on_caught_up: OnCaughtUp, on_refused: OnRefused, _: object) -> None:
         self.deliver, self.reach_end, self.refuse = on_record, on_caught_up, on_refused
 
     def write(self, record: Record) -> None:

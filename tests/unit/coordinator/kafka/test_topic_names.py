@@ -24,7 +24,7 @@ NAMES = st.one_of(
 # Modules that put topic names of others into requests, and those whose names are settings of Bellwether's own.
 DOORS = ("kafka/client/metadata.py", "kafka/client/cluster.py", "topology/live.py")
 DOORS += ("kafka/wire/node_requests.py", "topology/internal_topics.py")
-OWN = ("control/topic.py", "control/topic_faults.py", "telemetry/publish.py", "telemetry/weight_reader.py")
+OWN = ("control/topic.py", "control/topic_creation.py", "telemetry/publish.py", "telemetry/weight_reader.py")
 OWN += ("telemetry/history_reader.py",)
 READ_BEFORE = ("telemetry/samples.py",)  # topics of a plan, which exist
 ASKS = re.compile(r"list_topics\((?!timeout)|ConfigResource\(ConfigResource\.Type\.TOPIC|NewTopic\(|describe_topics\(")

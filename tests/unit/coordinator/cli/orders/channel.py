@@ -10,8 +10,9 @@ from bellwether_kafka.coordinator.control import (
     PlacementOrder,
     Record,
     encode,
+    read_all,
+    write_now,
 )
-from bellwether_kafka.coordinator.control.topic import read_all, write_now
 from tests.kit.brokers import API_VERSION, EmbeddedCluster
 from tests.kit.commands import bellwether
 

@@ -23,9 +23,10 @@ from bellwether_kafka.coordinator.control import (
     OrderKind,
     Record,
     SilentTopicError,
+    read_all,
+    write_now,
 )
 from bellwether_kafka.coordinator.control import topic as control_topic
-from bellwether_kafka.coordinator.control.topic import read_all, write_now
 from bellwether_kafka.coordinator.properties import CONTROL_TOPIC
 from tests.kit.brokers import EmbeddedCluster
 from tests.kit.commands import bellwether
