@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bellwether_kafka.coordinator.cli.output import fail
+from bellwether_kafka.coordinator.cli.output import echo, fail
 from bellwether_kafka.coordinator.kafka.wire import ClientConfigError, check_kerberos, client_config
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings, SettingsError, load
 from bellwether_kafka.coordinator.telemetry import configure_logs
@@ -22,14 +22,20 @@ ANY_NAME = "*"  # for the group without a name, which brokers list if a consumer
 ANY_GROUP = "any"  # settings require a group, and most commands lead none
 
 
-def load_settings(bootstrap: str | None, config: Path | None, given: Mapping[str, object]) -> Settings:
+def load_settings(
+    bootstrap: str | None, config: Path | None, given: Mapping[str, object], *, warns: bool = True
+) -> Settings:
     """Loads the settings from the file, the environment and the command line; `given` is the command line without
-    --bootstrap. From here on logs go to standard error, because standard output is for results."""
+    --bootstrap. From here on logs go to standard error, because standard output is for results. `warns`: say what has
+    no effect any more."""
     configure_logs("error")
     try:
-        return read_settings(bootstrap, config, given)
+        settings = read_settings(bootstrap, config, given)
     except SettingsError as error:
         fail(str(error))
+    if warns and settings.ignored:
+        echo(" ".join(settings.ignored), err=True)
+    return settings
 
 
 def read_settings(bootstrap: str | None, config: Path | None, given: Mapping[str, object]) -> Settings:

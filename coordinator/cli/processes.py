@@ -33,8 +33,10 @@ def run(
     given: dict[str, object] = {"groups": [named(name, mode) for name in group]} if group else {}
     if log_level is not None:
         given["log_level"] = log_level
-    settings = load_settings(bootstrap, config, given)
+    settings = load_settings(bootstrap, config, given, warns=False)
     configure_logs(settings.log_level, settings.log_format)
+    if settings.ignored:
+        log.warning("settings_ignored", reasons=settings.ignored)
     ignored = sorted(name for name in service_links(os.environ) if name.startswith(PREFIX))
     if ignored:
         log.info("service_links_ignored", variables=ignored, remedy="enableServiceLinks: false in the pod's template")

@@ -148,8 +148,8 @@ def check_timing(config: MembershipConfig) -> str | None:
     spent = config.decision_deadline_ms + config.sync_margin_ms + config.heartbeat_interval_ms
     if spent >= config.session_timeout_ms:
         return (
-            f"{group}: decision_deadline_ms + sync_margin_ms + heartbeat_interval_ms is {spent}, but must be less than"
-            f" session_timeout_ms ({config.session_timeout_ms}), or a slow plan would stall the members."
+            f"{group}: decision_deadline_ms + heartbeat_interval_ms + {config.sync_margin_ms} is {spent}, but must be"
+            f" less than session_timeout_ms ({config.session_timeout_ms}), or a slow plan would stall the members."
         )
     longest_wait_ms = max(config.coalesce_ms_max, config.coalesce_running_ms)
     if longest_wait_ms >= config.rebalance_timeout_ms:
@@ -162,7 +162,7 @@ def check_timing(config: MembershipConfig) -> str | None:
     approach = config.roll_ms_max + config.hold_ms_max
     if config.adopt != "when-empty" and approach >= config.session_timeout_ms:
         return (
-            f"{group}: roll_ms_max + hold_ms_max is {approach}, but must be less than session_timeout_ms"
+            f"{group}: roll_ms_max + {config.hold_ms_max} is {approach}, but must be less than session_timeout_ms"
             f" ({config.session_timeout_ms}), or taking the group over would stall its members."
         )
     if not config.protocols:

@@ -236,12 +236,12 @@ class TakeoverPolicy:
         if self._failures.times >= self._config.takeovers_in_vain_max:
             sentence = (
                 f"an attempt has interrupted these members without success ({self._failures.reason}), so there is no"
-                " other (takeovers_in_vain_max); restart one of them, or order leave and resume"
+                " other; restart one of them, or order leave and resume"
             )
             return Obstacle(NotLeading.BLOCKED, sentence)
         if self.next_attempt(now) is not None:
             sentence = (
-                f"it has been tried {len(self._tried_at)} times within an hour (takeover_attempts_max), so the next"
+                f"it has been tried {len(self._tried_at)} times within an hour, so the next"
                 " attempt waits until an hour after the first of these; order leave and resume to have it at once"
             )
             return Obstacle(NotLeading.SET_BACK, sentence)

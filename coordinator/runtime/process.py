@@ -91,7 +91,6 @@ async def serve(
         selection=selection,
         rhythms=rhythms,
         lags_of=lags.lags_of,
-        watch_interval_ms=settings.metadata_interval_ms,
         message_bytes_max=settings.message_bytes_max,
         racks=racks,
         outside=outside,

@@ -19,22 +19,19 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.coordinator.settings.patterns import pattern
 from bellwether_kafka.coordinator.settings.streams import STREAMS_FIELDS, StreamsSettings, trouble_for
-from bellwether_kafka.coordinator.settings.topic_name import TopicName
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 DEFAULTS = MembershipConfig("")
 # Settings that have no effect unless the group is led. Those that a kind of group has defaults for are not among them.
 LEAD_FIELDS = (
     *("adopt", "subscribes", "online_conversion", "evict_malformed", "hand_back", "leave_on_stop"),
-    *("session_timeout_ms", "rebalance_timeout_ms", "decision_deadline_ms", "sync_margin_ms"),
-    *("coalesce_ms", "coalesce_ms_max", "linger_ms", "followup_ms", "rebalance_interval_ms_min"),
-    *("takeover_attempts_max", "takeovers_in_vain_max", "evictions_max", "roll_ms_max", "hold_ms_max"),
-    "takeover_forced",
+    *("session_timeout_ms", "decision_deadline_ms", "coalesce_ms", "linger_ms", "rebalance_interval_ms_min"),
+    *("evictions_max", "roll_ms_max", "takeover_forced"),
 )
 GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
 PATTERN_FIELDS = ("match", "exclude")
 # Settings that identify one group and would be wrong for another.
-NAMED_FIELDS = ("instance_id", "application_id", "topology", "topology_attested")
+NAMED_FIELDS = ("instance_id", "topology", "topology_attested")
 NOT_OF_MEMBERSHIP = (
     *("name", "kind", "policy", "capacity", "instance_id", "subscribes"),
     *PATTERN_FIELDS,
@@ -103,11 +100,6 @@ class GroupSettings(StreamsSettings):
         description="the assignor names that Bellwether offers: every name that a member may use must be among them",
     )
     instance_id: str | None = Field(default=None, description="another instance id than the common one")
-    topics: tuple[TopicName, ...] = Field(
-        default=(),
-        description="what Bellwether's own subscription lists; nothing, or a control topic that no other member"
-        " subscribes to",
-    )
     leave_on_stop: bool = Field(
         default=DEFAULTS.leave_on_stop,
         description="leave at SIGTERM; if not, no member notices a restart within the session timeout",
@@ -124,40 +116,19 @@ class GroupSettings(StreamsSettings):
         default=DEFAULTS.decision_deadline_ms,
         description="how long a plan may take before the group is left to a member",
     )
-    sync_margin_ms: Milliseconds = Field(
-        default=DEFAULTS.sync_margin_ms, description="kept for sending a plan to the broker"
-    )
-    rebalance_timeout_ms: PositiveMilliseconds = Field(
-        default=DEFAULTS.rebalance_timeout_ms,
-        description="how long a rebalance waits for Bellwether, where no member has a longer one",
-    )
     coalesce_ms: Milliseconds = Field(
         default=DEFAULTS.coalesce_ms,
         description="when an application starts, Bellwether waits until no member has joined for so long, so that its"
         " start is one rebalance; never longer than the broker waited for the first member, or 250 ms where that is"
         " more",
     )
-    coalesce_ms_max: Milliseconds = Field(default=DEFAULTS.coalesce_ms_max, description="the longest such wait")
     linger_ms: Milliseconds | None = Field(
         default=DEFAULTS.linger_ms,
         description="how long Bellwether stays in a group without members; not set: for ever where `subscribes` is"
         " true, else not at all",
     )
-    followup_ms: PositiveMilliseconds = Field(
-        default=DEFAULTS.followup_ms,
-        description="when the rebalance that hands out pending partitions begins, if no member begins it",
-    )
     rebalance_interval_ms_min: Milliseconds = Field(
         default=DEFAULTS.rebalance_interval_ms_min, description="between two rebalances that Bellwether begins itself"
-    )
-    takeover_attempts_max: int = Field(
-        default=DEFAULTS.takeover_attempts_max, ge=1, description="attempts to take over within an hour"
-    )
-    takeovers_in_vain_max: int = Field(
-        default=DEFAULTS.takeovers_in_vain_max,
-        ge=1,
-        description="attempts in vain that disturb the same members; another one follows when a member has been"
-        " restarted or has come, or after an order to leave",
     )
     evictions_max: int = Field(
         default=DEFAULTS.evictions_max,
@@ -169,10 +140,7 @@ class GroupSettings(StreamsSettings):
     roll_ms_max: PositiveMilliseconds = Field(
         default=DEFAULTS.roll_ms_max,
         description="how long a take-over may look for a member id that sorts first; its second rebalance may last"
-        " `hold_ms_max` longer",
-    )
-    hold_ms_max: PositiveMilliseconds = Field(
-        default=DEFAULTS.hold_ms_max, description="how long a take-over waits at least for the member that it removed"
+        " 2 s longer",
     )
     hand_back: HandBackMode = Field(
         default=DEFAULTS.hand_back,

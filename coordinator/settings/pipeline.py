@@ -38,7 +38,6 @@ class EventSettings(_Table):
     registry_url: str | None = Field(
         default=None, pattern=r"^https?://", description="a Confluent Schema Registry; Avro single objects without"
     )
-    queue_max: Positive = Field(default=256, description="events that may wait; more are dropped and counted")
 
     @field_validator("registry_url")
     @classmethod

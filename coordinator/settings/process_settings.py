@@ -24,21 +24,32 @@ import os
 import socket
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bellwether_kafka.bounded import OutsideTextError, json_of
 from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.membership import CLIENT_ID, MembershipConfig
 from bellwether_kafka.coordinator.properties import CONTROL_TOPIC
-from bellwether_kafka.coordinator.settings.group_settings import GroupSettings, PositiveMilliseconds
+from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.settings.patterns import is_pattern, pattern
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
+from bellwether_kafka.coordinator.settings.removed import without_removed
 from bellwether_kafka.coordinator.settings.settings_errors import AmbiguousGroupError, SettingsError, sentence
 from bellwether_kafka.coordinator.settings.sources import (
     GIVEN,
@@ -121,9 +132,6 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "console"] = Field(
         default="auto", description="`auto` is console on a terminal and json elsewhere"
     )
-    metadata_interval_ms: PositiveMilliseconds = Field(
-        default=10_000, description="how often the metadata of led groups is read, for new partitions and racks"
-    )
     message_bytes_max: Annotated[int, Field(gt=0)] = Field(
         default=1_048_588,
         description="the brokers' `message.max.bytes` for `__consumer_offsets`: 80 % of it is what a group's record"
@@ -139,6 +147,7 @@ class Settings(BaseSettings):
     weights: WeightSettings | None = Field(default=None, description="where measured weights come from")
     cost: CostSettings | None = Field(default=None, description="what traffic between racks costs")
     racks: RackSettings = Field(default_factory=RackSettings, description="the racks of members that send none")
+    _ignored: tuple[str, ...] = PrivateAttr(())
 
     @classmethod
     def settings_customise_sources(
@@ -151,6 +160,22 @@ class Settings(BaseSettings):
         given = init_settings.init_kwargs
         file, environ = given.pop(FILE), given.pop(ENVIRON)
         return init_settings, Environment(settings_cls, environ), TomlFile(settings_cls, file)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _ignores_removed(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        groups = value.get("groups")
+        with suppress(ValueError):  # which the validator of the groups reports
+            value = {**value, **({"groups": _groups(groups)} if groups is not None else {})}
+        kept, sentences = without_removed(value)
+        made = handler(kept)
+        made._ignored = sentences  # noqa: SLF001 - its own
+        return made
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """A sentence for each setting of the release before that was given and has no effect any more."""
+        return self._ignored
 
     @field_validator("http_address")
     @classmethod

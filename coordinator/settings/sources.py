@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, TomlConfigSetting
 
 from bellwether_kafka.bounded import CONFIG_BYTES_MAX, read_file, toml_of
 from bellwether_kafka.coordinator.properties import KAFKA_PREFIX, process_properties, service_links
+from bellwether_kafka.coordinator.settings.removed import PROCESS, REMOVED
 from bellwether_kafka.coordinator.settings.settings_errors import RENAMED, SettingsError, suggestion
 
 PREFIX = "BELLWETHER_"
@@ -58,6 +59,10 @@ class Environment(EnvSettingsSource):
         self.env_vars = {name.lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
         self._environ = environ
 
+    def __call__(self) -> dict[str, Any]:
+        gone = {name for name in REMOVED[PROCESS] if (PREFIX + name).lower() in self.env_vars}
+        return {**super().__call__(), **{name: self.env_vars[(PREFIX + name).lower()] for name in gone}}
+
     def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
         if field_name != PROPERTIES:
             return super().prepare_field_value(field_name, field, value, value_is_complex)
@@ -66,7 +71,8 @@ class Environment(EnvSettingsSource):
 
 def _refuse_unknown(settings_cls: type[BaseSettings], environ: Mapping[str, str]) -> None:
     variables = [*(PREFIX + name.upper() for name in settings_cls.model_fields), CONFIG_VARIABLE]
-    for name in sorted(environ.keys() - service_links(environ)):
+    gone = {PREFIX + name.upper() for name in REMOVED[PROCESS]}
+    for name in sorted(environ.keys() - service_links(environ) - gone):
         if name.startswith(PREFIX) and not name.startswith(KAFKA_PREFIX) and name not in variables:
             new = RENAMED.get(name.removeprefix(PREFIX).lower())
             if new is not None:

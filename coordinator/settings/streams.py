@@ -2,7 +2,7 @@
 it is repeated here, under Kafka's own names:
 
     [[groups]]
-    name = "wordcount"                         # the application id, unless application_id is set
+    name = "wordcount"                         # the application id
     mode = "lead"
     kind = "streams"
     topology = "wordcount.yaml"                # none: learned from the running application
@@ -45,7 +45,7 @@ from bellwether_kafka.coordinator.membership import (
     NotLeading,
     Obstacle,
 )
-from bellwether_kafka.coordinator.planning import STORES_UNDECLARED, TASK_STALL_MS, StreamsConfig
+from bellwether_kafka.coordinator.planning import STORES_UNDECLARED, StreamsConfig
 from bellwether_kafka.coordinator.properties import flattened
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
@@ -78,9 +78,6 @@ class StreamsSettings(BaseModel):
         default="consumer",
         description="`streams` for a Kafka Streams application, `stateful` for other members with state",
     )
-    application_id: str | None = Field(
-        default=None, min_length=1, description="`application.id`, where it is not the group's name"
-    )
     topology: Path | None = Field(
         default=None,
         description="the topology file, relative to the configuration file; without one, Bellwether learns from the"
@@ -90,12 +87,6 @@ class StreamsSettings(BaseModel):
         default=False,
         description="every version of the application that may join has this topology; missing internal topics are"
         " made before any member has come",
-    )
-    task_stall_ms: int = Field(
-        default=TASK_STALL_MS,
-        gt=0,
-        description="a task with records to read that commits nothing for so long, and for three of the usual"
-        " intervals, raises an alert",
     )
     standby_lag_max: int | None = Field(
         default=None, ge=0, description="a rebalance when a standby falls back further than so many records"
@@ -248,13 +239,12 @@ class StreamsSettings(BaseModel):
         declared = "processing_guarantee" in self.model_fields_set  # set explicitly
         at_least_once = declared and self.processing_guarantee == "at_least_once"
         return StreamsConfig(
-            application_id=self.application_id or name,
+            application_id=name,
             topology=self.topology,
             topology_attested=self.topology_attested,
             exactly_once=self.processing_guarantee == "exactly_once_v2",
             policy=policy,
             configs=self.assignment_configs(),
-            task_stall_ms=self.task_stall_ms,
             standby_lag_max=self.standby_lag_max,
             stages=stages,
             stateful=self.kind == "stateful",
@@ -271,7 +261,7 @@ STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__) - {
 }  # orders of operators, and the service's
 STREAMS_FIELDS = frozenset(StreamsSettings.model_fields) - {"kind"}
 NOT_FOR_STATEFUL = frozenset(
-    {"application_id", "topology_attested", "processing_guarantee", "stores", "takeover_forced", "standby_lag_max"}
+    {"topology_attested", "processing_guarantee", "stores", "takeover_forced", "standby_lag_max"}
     | {"replication_factor", "topic_configs"}
 )
 

@@ -32,6 +32,7 @@ from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.settings import EventSettings
 from bellwether_kafka.coordinator.telemetry.event_records import EventRecord, decision_events
 
+QUEUE_MAX = 256  # events that may wait for the thread; more are dropped and counted
 PRODUCER_MESSAGES_MAX = 20_000
 PRODUCER_KIB_MAX = 65_536
 DELIVERY_TIMEOUT_MS = 30_000
@@ -69,7 +70,7 @@ class EventPublisher:
         self._schemas = SchemaSet.load()
         self._ids: dict[str, int] = {}
         self._registry_at = float("-inf")
-        self._queue: queue.Queue[tuple[str, Work]] = queue.Queue(config.queue_max)
+        self._queue: queue.Queue[tuple[str, Work]] = queue.Queue(QUEUE_MAX)
         self._troubles: set[str] = set()
         self._topic_missing, self._create_at = config.create_topic, float("-inf")
         self._not_created = ""  # the reason

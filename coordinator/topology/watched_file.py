@@ -45,6 +45,6 @@ def topology_of_application(path: Path, application_id: str) -> Topology:
     if topology.application_id != application_id:
         raise TopologyError(
             f"The topology file {path} is of the application '{topology.application_id}', not of '{application_id}';"
-            " correct topology or application_id."
+            " correct topology, or the group's name."
         )
     return topology

@@ -52,7 +52,6 @@ EXAMPLES: Mapping[tuple[type[BaseModel], str], Any] = {
     (GroupSettings, "ghosts"): True,
     (GroupSettings, "instance_id"): "bellwether-orders",
     (GroupSettings, "linger_ms"): 300_000,
-    (GroupSettings, "application_id"): "wordcount-v2",
     (GroupSettings, "topology"): "wordcount.yaml",
     (GroupSettings, "standby_lag_max"): 100_000,
     (GroupSettings, "stores"): "persistent",

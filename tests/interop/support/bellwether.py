@@ -19,12 +19,14 @@ from tests.interop.support.raw import RawError, describe
 from tests.kit.commands import check_answer
 from tests.paths import ROOT
 from tests.patience import PATIENCE
-from tests.watched_process import MARK
+from tests.watched_process import CONSTANTS, MARK
 
 COMMAND = (sys.executable, "-m", "bellwether_kafka")
 WATCHED = (sys.executable, "-m", "tests.watched_process")
 STOP_TIMEOUT_S = 30.0
 INSTANCE = "bellwether"
+# Constants of a membership, which no user can set: `options` may have them all the same (`tests.watched_process`).
+HIDDEN = ("hold_ms_max", "takeover_attempts_max", "takeovers_in_vain_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,11 @@ class Bellwether:
         self._groups = tuple(groups)
         config = dict(login) if login is not None else cluster.client_config(user, user)
         config.pop("log_level", None)
-        top = {"instance_id": INSTANCE, "http_address": "", "metadata_interval_ms": 1_000, **settings}
-        reported = [{"name": name, "mode": "lead", **(options or {}), **(own or {}).get(name, {})} for name in groups]
+        top = {"instance_id": INSTANCE, "http_address": "", **settings}
+        constants = {name: value for name, value in (options or {}).items() if name in HIDDEN}
+        self._constants = json.dumps({"metadata_interval_ms": 1_000, **constants})
+        options = {name: value for name, value in (options or {}).items() if name not in HIDDEN}
+        reported = [{"name": name, "mode": "lead", **options, **(own or {}).get(name, {})} for name in groups]
         subscribing = [{"subscribes": True, **answer} if answer["mode"] == "lead" else answer for answer in reported]
         self._config = toml(config, [*subscribing, *beside], **top)
         self._directory = tempfile.TemporaryDirectory(prefix="bellwether-run-")
@@ -144,7 +149,7 @@ class Bellwether:
         self._process = subprocess.Popen(
             [*self._command, "run", "--config", str(path)],
             cwd=ROOT,
-            env=clean_environment({"BELLWETHER_LOG_FORMAT": "json"}),
+            env=clean_environment({"BELLWETHER_LOG_FORMAT": "json", CONSTANTS: self._constants}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

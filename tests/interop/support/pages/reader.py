@@ -4,6 +4,7 @@ Commands come from the page alone. A test names each block by a few words of it,
 moved ends the test, and none is left out without a reason.
 """
 
+import json
 import os
 import re
 import sys
@@ -15,7 +16,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from tests.get_started_pages import FOLDER, Block, fenced
-from tests.interop.support.bellwether import clean_environment
+from tests.interop.support.bellwether import HIDDEN, clean_environment
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.pages.terminal import Terminal
@@ -26,6 +27,14 @@ BROKERS = "broker-1:9092"
 ADDRESS = "127.0.0.1:9790"
 TEN_MINUTES_S = 600.0
 COMMAND = f'#!/bin/sh\nexec "{sys.executable}" -m bellwether_kafka "$@"\n'
+# The same with constants of a membership that no user can set.
+PATIENT_COMMAND = f"""#!/bin/sh
+exec "{sys.executable}" -c '
+from bellwether_kafka.coordinator.cli import main
+from tests.watched_process import set_constants
+set_constants(CONSTANTS)
+main()' "$@"
+"""
 UNFINISHED = re.compile(r"(?<!\\)\n")  # a line ends here, unless it goes on behind a backslash
 
 
@@ -70,9 +79,12 @@ class Reader:
 
     def write(self, file: str, words: str, more: Mapping[str, int] | None = None) -> None:
         """Writes the next block of settings, which has these words, to the file that the page names. `more` are
-        settings for the last table of the block."""
+        settings for the last table of the block, or constants."""
         assert f"`{file}`" in self._text
-        added = "".join(f"{name} = {value}\n" for name, value in (more or {}).items())
+        constants = {name: value for name, value in (more or {}).items() if name in HIDDEN}
+        if constants:
+            executable(self.folder / "bin" / "bellwether", PATIENT_COMMAND.replace("CONSTANTS", json.dumps(constants)))
+        added = "".join(f"{name} = {value}\n" for name, value in (more or {}).items() if name not in HIDDEN)
         (self.folder / file).write_text(self._next("toml", words) + added)
 
     def leave_out(self, words: str, reason: str) -> None:

@@ -1,5 +1,6 @@
 """What `plan` and `simulate` go by is what the leader goes by: capacities, weights, standing orders, stages."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -142,13 +143,13 @@ def test_an_application_is_planned_under_orders_where_its_leader_follows_them(
     policy: str, followed: bool, groups: ShownGroups, file: Path
 ) -> None:
     topology = file.with_name("shop.yaml")
-    topology.write_text(write_topology(SHOP))
+    topology.write_text(write_topology(replace(SHOP, application_id="g")))
     ban = PlacementOrder(OrderKind.BAN, "g", "*", "rack:az1", "me", 0, 2**60)
     groups.records = {ban.key: ban}
     leader(
         groups,
         file,
-        f'name = "g"\nkind = "streams"\ntopology = "{topology}"\napplication_id = "shop"\npolicy = "{policy}"',
+        f'name = "g"\nkind = "streams"\ntopology = "{topology}"\npolicy = "{policy}"',
     )
     application = groups.applications["g"]
     assert application is not None

@@ -100,7 +100,7 @@ CASES: dict[str, tuple[str, Entry, DoctorFacts]] = {
     "client.id is set, led": ("ghosts", {"kind": "streams", "mode": "lead"}, members(STREAMS_PROTOCOL, NAMED)),
     "a file that is not attested": (
         "topology",
-        {"kind": "streams", "topology": "t.yaml", "application_id": "shop"},
+        {"kind": "streams", "topology": "t.yaml"},
         application(None),
     ),
     "a take-over without a declaration": ("take-over", {"kind": "streams", "mode": "lead"}, application(None)),

@@ -34,7 +34,6 @@ def test_the_least_application_has_kafkas_defaults(tmp_path: Path) -> None:
 
 def test_kafkas_names_may_have_quotes_or_not(tmp_path: Path) -> None:
     text = """
-        application_id = "wordcount"
         topology = "wordcount.yaml"
         topology_attested = true
         policy = "streams-ha"
@@ -51,7 +50,7 @@ def test_kafkas_names_may_have_quotes_or_not(tmp_path: Path) -> None:
     streams = group(tmp_path, HEAD + text).streams
     assert streams is not None
     assert (streams.application_id, streams.topology, streams.topology_attested, streams.policy) == (
-        "wordcount",
+        "app",
         tmp_path / "wordcount.yaml",
         True,
         "streams-ha",

@@ -39,8 +39,9 @@ class Counted(EventPublisher):
         super().__init__(properties, config, lambda *what: self.counts.update([what]))
 
 
-def test_a_full_queue_drops_and_counts_at_once() -> None:
-    publisher = Counted(NOBODY_LISTENS, queue_max=3)
+def test_a_full_queue_drops_and_counts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "QUEUE_MAX", 3)
+    publisher = Counted(NOBODY_LISTENS)
     for _ in range(5_000):
         publisher.offer("membership", RECORD)  # one that waited for room would wait for ever: no thread takes any
     assert publisher.counts == {("membership", "dropped"): 4_997}
