@@ -1,4 +1,11 @@
-"""The plan part of a decision for a Streams application: tasks and the processes that run them or keep copies."""
+"""The plan part of a decision for a Streams application: tasks and the processes that run them or keep copies.
+
+Reduces a decision whose bytes exceed the broker's limit by what members do not need.
+
+Every thread gets the map of all hosts, with the same bytes, and a broker stores them all in one record of the group.
+The maps only serve interactive queries, so they are left out before Bellwether gives up the group
+(docs/internals/reliability.md#oversized-group-records).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +15,7 @@ from typing import Self
 import numpy as np
 
 from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import stages as streams_stages
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
@@ -19,7 +27,14 @@ from bellwether_kafka.assignors.streams.application import (
 )
 from bellwether_kafka.assignors.streams.members import ProcessMap, StreamsMemory, decode_streams
 from bellwether_kafka.assignors.streams.report import ID_CHARS, alternatives, report, short
-from bellwether_kafka.assignors.streams.sending import Outgoing, validate_bytes, validate_own, validate_plan
+from bellwether_kafka.assignors.streams.sending import (
+    HostMaps,
+    Outgoing,
+    encode_assignments,
+    validate_bytes,
+    validate_own,
+    validate_plan,
+)
 from bellwether_kafka.protocol.primitives import TaskId
 
 WHILE_SUSPENDED = "while a process is emptied or expected back"
@@ -247,3 +262,22 @@ class TaskPlan:
 
 def _size(cluster: shared.ClusterView, topic: str) -> int:
     return int(cluster.counts[cluster.index[topic]]) if topic in cluster.index else 0
+
+
+def without_host_maps(decision: Decision[TaskPlan], why: str) -> Decision[TaskPlan] | None:
+    """Returns the same decision with empty host maps, and a warning with the reason `why`; None if there are no maps to
+    leave out. The maps are empty for all members, because maps that lack only their own endpoint would make them rejoin
+    endlessly."""
+    plan = decision.plan
+    hosts = any(process.endpoint for process in plan.view.processes)
+    if plan.shutdown or not hosts or plan.out.without_hosts.all():
+        return None
+    out = replace(plan.out, without_hosts=np.ones(plan.out.rows, dtype=np.bool_))
+    theirs = iter(encode_assignments(plan.tasks, HostMaps.none(), out))
+    own = decision.raw.own_member_ids
+    return replace(
+        decision,
+        plan=replace(plan, out=out),
+        assignments=tuple([(m, blob if m in own else next(theirs)) for m, blob in decision.assignments]),
+        warnings=(*decision.warnings, f"interactive queries get no hosts: {why}"),
+    )

@@ -3,10 +3,14 @@
 from bellwether_kafka.protocol.messages.consumer import (
     CONSUMER_VERSION_MAX,
     NO_GENERATION,
+    RACK_AFFINITY,
+    STICKY,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
+    encode_sticky_user_data,
+    read_generation,
+    read_rack_affinity,
 )
-from bellwether_kafka.protocol.messages.process_ids import process_in_client_id, reported_process
 from bellwether_kafka.protocol.messages.stateful import (
     PROTOCOL,
     STANDBY,
@@ -17,13 +21,14 @@ from bellwether_kafka.protocol.messages.stateful import (
     StatefulSubscription,
     StatefulTaskState,
     Task,
+    process_in_client_id,
+    reported_process,
 )
-from bellwether_kafka.protocol.messages.sticky import (
-    RACK_AFFINITY,
-    STICKY,
-    encode_sticky_user_data,
-    read_generation,
-    read_rack_affinity,
+from bellwether_kafka.protocol.messages.streams import (
+    LATEST_OFFSET,
+    NEVER_MS,
+    STREAMS_VERSION_MAX,
+    UNKNOWN_OFFSET_SUM,
+    AssignmentInfo,
+    SubscriptionInfo,
 )
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, STREAMS_VERSION_MAX, AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo

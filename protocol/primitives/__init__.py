@@ -1,7 +1,12 @@
 """Readers and writers of Kafka's primitive types, the value types that messages share, and the two kinds of errors."""
 
-from bellwether_kafka.protocol.primitives.codec import Reader, Writer
-from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from bellwether_kafka.protocol.primitives.codec import (
+    LocalProtocolError,
+    ProtocolError,
+    Reader,
+    RemoteProtocolError,
+    Writer,
+)
 from bellwether_kafka.protocol.primitives.java import (
     computed_map_order,
     hash_map_order,
@@ -14,6 +19,12 @@ from bellwether_kafka.protocol.primitives.java import (
     task_set_order,
     uuid_hash,
 )
-from bellwether_kafka.protocol.primitives.topic_names import is_topic_name, possible_topics
-from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
-from bellwether_kafka.protocol.primitives.whole_number import whole_number
+from bellwether_kafka.protocol.primitives.types import (
+    HostInfo,
+    ProcessId,
+    TaskId,
+    TopicPartition,
+    is_topic_name,
+    possible_topics,
+    whole_number,
+)

@@ -1,4 +1,7 @@
-"""Bounds-checked big-endian reading and writing: the only code of this package that handles single bytes.
+"""The errors of the codecs: the caller's value cannot be written, or the peer's bytes cannot be read. They raise no
+others.
+
+Bounds-checked big-endian reading and writing: the only code of this package that handles single bytes.
 
 A count is compared with the bytes left before anything is allocated for it, so a decoder allocates at most a small
 multiple of the blob's size. A Reader only raises RemoteProtocolError, a Writer only LocalProtocolError.
@@ -8,7 +11,18 @@ import struct
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
-from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
+
+class ProtocolError(Exception):
+    """Base of both kinds; never raised itself."""
+
+
+class LocalProtocolError(ProtocolError):
+    """A value from Bellwether that the wire format cannot carry (a string over 32,767 bytes, a negative count)."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """Bytes of a peer that do not decode: truncated, absurd counts, bad UTF-8."""
+
 
 T = TypeVar("T")
 

@@ -1,6 +1,14 @@
-"""The value types that every layer shares, such as a partition of a topic."""
+"""The value types that every layer shares, such as a partition of a topic.
 
-from typing import NamedTuple
+Kafka's rule for topic names. A topic with another name cannot exist, so it is never requested and counts as
+absent.
+
+Whole numbers in text from users and clients.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
 
 
 class TopicPartition(NamedTuple):
@@ -54,3 +62,28 @@ class HostInfo(NamedTuple):
 
     host: str
     port: int
+
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_FORBIDDEN = frozenset({".", ".."})
+
+Value = TypeVar("Value")
+
+
+def is_topic_name(name: str) -> bool:
+    """Returns whether the name has 1 to 249 of the allowed characters and is neither "." nor ".."."""
+    return _NAME.fullmatch(name) is not None and name not in _FORBIDDEN
+
+
+def possible_topics(topics: Mapping[str, Value]) -> dict[str, Value]:
+    """Returns the entries whose topics can exist."""
+    return {name: value for name, value in topics.items() if is_topic_name(name)}
+
+
+DIGITS_MAX = 18  # what fits into 64 bits; the interpreter refuses to parse thousands of digits
+
+
+def whole_number(text: str) -> int | None:
+    """Returns the number, None unless the text is 1 to 18 ASCII digits. (`str.isdigit` accepts a superscript, which
+    `int` refuses.)"""
+    return int(text) if len(text) <= DIGITS_MAX and text.isascii() and text.isdigit() else None

@@ -11,7 +11,7 @@ import numpy as np
 from bellwether_kafka.assignors.shared import RawGroup, RawMember
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Subtopology, Topology
 from bellwether_kafka.assignors.streams.members import SHUTDOWN_REQUESTED
-from bellwether_kafka.assignors.streams.members.process_map import future_process
+from bellwether_kafka.assignors.streams.members.processes import future_process
 from bellwether_kafka.protocol.messages import LATEST_OFFSET, ConsumerProtocolSubscription, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 

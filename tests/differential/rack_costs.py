@@ -8,9 +8,8 @@ import numpy as np
 from bellwether_kafka.assignors.shared import IntArray
 from bellwether_kafka.assignors.streams.application import NO_STRATEGY, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing import RackOptimiser
-from bellwether_kafka.assignors.streams.placing.exchange import StandbyExchange
 from bellwether_kafka.assignors.streams.placing.placement import Standbys
-from bellwether_kafka.assignors.streams.placing.rack_aware import columns, remote_table
+from bellwether_kafka.assignors.streams.placing.racks import StandbyExchange, columns, remote_table
 
 Movable = Callable[[int, int, int, list[int]], bool]
 """Whether a standby may move: (source, destination, task, processes that now hold standbys of the task)."""

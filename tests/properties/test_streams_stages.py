@@ -19,7 +19,7 @@ from bellwether_kafka.assignors.streams.placing import previous_owners
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.sending import validate_plan
 from bellwether_kafka.assignors.streams.stages import StageConfigs
-from bellwether_kafka.assignors.streams.stages.colocation import anchors
+from bellwether_kafka.assignors.streams.stages.chain import anchors
 from tests.kit.streams_views import SEEDS as MANY
 from tests.kit.streams_views import (
     STRATEGIES,

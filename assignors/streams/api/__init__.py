@@ -14,21 +14,18 @@ from bellwether_kafka.assignors.streams.api.application_state import (
     TaskTopicPartition,
     UnknownTaskError,
 )
-from bellwether_kafka.assignors.streams.api.assignment import (
-    AssignedTask,
-    KafkaStreamsAssignment,
-    TaskAssignment,
-    TaskType,
-)
 from bellwether_kafka.assignors.streams.api.assignor import (
+    AssignedTask,
     AssignmentError,
     ConsumerAssignment,
     ConsumerSubscription,
     GroupAssignment,
     GroupSubscription,
+    KafkaStreamsAssignment,
+    TaskAssignment,
     TaskAssignor,
+    TaskType,
 )
-from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of
-from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError, check, snapshot
+from bellwether_kafka.assignors.streams.api.checked import InvalidAssignmentError, check, from_view, plan_of, snapshot
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId

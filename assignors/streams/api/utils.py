@@ -12,8 +12,8 @@ import numpy as np
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.assignors.streams import placing
 from bellwether_kafka.assignors.streams.api.application_state import ApplicationState, UnknownTaskError
-from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskType
-from bellwether_kafka.assignors.streams.api.bridge import copies_of
+from bellwether_kafka.assignors.streams.api.assignor import AssignedTask, KafkaStreamsAssignment, TaskType
+from bellwether_kafka.assignors.streams.api.checked import copies_of
 from bellwether_kafka.assignors.streams.application import NO_STRATEGY, StreamsPlan
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 

@@ -1,9 +1,15 @@
 """The Streams application: its topology, tasks, topics, changelog end offsets and lags."""
 
-from bellwether_kafka.assignors.streams.application.lags import TaskLags, has_state, is_caught_up
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets, end_sums, lags, wanted_offsets
-from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized, to_describe
-from bellwether_kafka.assignors.streams.application.stores import CHANGELOG, REPARTITION, named_internal
+from bellwether_kafka.assignors.streams.application.description import CHANGELOG, REPARTITION, named_internal
+from bellwether_kafka.assignors.streams.application.lags import (
+    EndOffsets,
+    TaskLags,
+    end_sums,
+    has_state,
+    is_caught_up,
+    lags,
+    wanted_offsets,
+)
 from bellwether_kafka.assignors.streams.application.task_views import (
     BALANCE_SUBTOPOLOGY,
     LATEST_OFFSET,
@@ -20,7 +26,13 @@ from bellwether_kafka.assignors.streams.application.task_views import (
     TaskTable,
     ThreadPlan,
 )
-from bellwether_kafka.assignors.streams.application.tasks import TaskMap, build_tasks
+from bellwether_kafka.assignors.streams.application.tasks import (
+    TaskMap,
+    build_tasks,
+    required_counts,
+    resized,
+    to_describe,
+)
 from bellwether_kafka.assignors.streams.application.topology import (
     GUESSED,
     LEARNED,

@@ -1,4 +1,8 @@
-"""The lag of each process on each task, without a table of tasks times processes.
+"""End offsets of changelogs, their sums per task, and the lags of reports behind them.
+
+docs/internals/streams.md#lags has the rules. Overflow is pinned to 2^63-1, as in Java.
+
+The lag of each process on each task, without a table of tasks times processes.
 
 Reports are sparse: a process without a report on a task restores all of it, so its lag is the task's end sum. The
 assignors' questions (which processes have caught up, which lags least, which comes first) are answered from the reports
@@ -6,14 +10,75 @@ and that one value per task. The order is that of HighAvailabilityTaskAssignor: 
 lag (-3) sorts first, although it never counts as caught up (docs/internals/streams.md#highavailabilitytaskassignor).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, Ragged, starts, task_code
-from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, PINNED, StreamsView
+from bellwether_kafka.assignors.streams.application.task_views import (
+    LATEST_OFFSET,
+    PINNED,
+    UNKNOWN_OFFSET_SUM,
+    StreamsView,
+    Subtopology,
+)
+from bellwether_kafka.assignors.streams.application.topology import Topology
+
+MISSING = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EndOffsets:
+    """End offsets by topic and partition as of `read_at_ms` (epoch). MISSING marks a partition without an answer. For a
+    source topic reused as changelog they are the group's committed offsets (0 if none); for a changelog created in this
+    rebalance they are 0. `failure` is why the query failed; then no offset is known."""
+
+    ends: Mapping[str, LongArray] = field(default_factory=dict)
+    read_at_ms: int = 0
+    failure: str | None = None
+
+    @classmethod
+    def failed(cls, reason: str) -> "EndOffsets":
+        return cls(failure=reason)
+
+
+def wanted_offsets(topology: Topology, counts: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Returns (changelogs whose latest offsets are needed, source topics whose committed offsets are needed), each with
+    its number of partitions. Topics missing in `counts` are left out."""
+    sources = set(topology.source_topics)
+    latest = {t: counts[t] for t in topology.changelogs if t not in sources and t in counts}
+    committed = {t: counts[t] for t in topology.changelogs if t in sources and t in counts}
+    return latest, committed
+
+
+def end_sums(subtopology: Subtopology, tasks: int, ends: EndOffsets) -> LongArray | str:
+    """Returns the sum of end offsets of each task of one subtopology, or a sentence part on what is missing. A source
+    topic reused as changelog counts only for the partitions that it has."""
+    total = np.zeros(tasks, dtype=np.int64)
+    for topic in subtopology.changelogs:
+        end = np.asarray(ends.ends.get(topic, ()), dtype=np.int64)[:tasks]
+        own_source = topic in subtopology.sources
+        if len(end) < tasks and not own_source:
+            return f"no end offset of {topic}-{len(end)}"
+        if len(end) and int(end.min()) < 0:
+            return f"no end offset of {topic}-{int(np.argmax(end < 0))}"
+        head = total[: len(end)]
+        room = PINNED - head
+        head[:] = np.where(end > room, PINNED, head + np.minimum(end, room))
+    return total
+
+
+def lags(offset_sum: LongArray, end_sum: LongArray, *, ends_known: bool) -> LongArray:
+    """Converts the offset sums of reports to lags behind the end sums of their tasks. A sum beyond the end means a
+    store that must be restored from scratch. Meaningless negative sums count as 0."""
+    own = np.where((offset_sum < UNKNOWN_OFFSET_SUM) | (offset_sum == -1), 0, offset_sum)
+    if ends_known:
+        behind = np.where(own > end_sum, end_sum, end_sum - np.maximum(own, 0))
+        return np.where(own < 0, own, behind)
+    return np.where(own == LATEST_OFFSET, LATEST_OFFSET, UNKNOWN_OFFSET_SUM).astype(np.int64)
+
 
 # Up to this many reports per task are compared one by one, which is faster than a search among all reports.
 _FEW_REPORTS = 8

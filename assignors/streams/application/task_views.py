@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, IntArray, LongArray, Ragged, StageReport
+from bellwether_kafka.assignors.shared import BoolArray, ClusterView, IntArray, LongArray, Ragged, StageReport
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId
 
 LATEST_OFFSET = -2
@@ -273,10 +273,6 @@ class StreamsPlan:
     def of(cls, active: IntArray, standby_task: IntArray, standby_process: IntArray) -> "StreamsPlan":
         """Returns a plan without warm-ups."""
         return cls(active, standby_task, standby_process, np.zeros(len(standby_task), dtype=np.bool_))
-
-    @property
-    def placed(self) -> bool:
-        return not bool((self.active == NOBODY).any())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -53,19 +53,18 @@ from bellwether_kafka.assignors.streams.application import (
     has_state,
     is_caught_up,
 )
-from bellwether_kafka.assignors.streams.members.expected import (
-    ProcessRecords,
-    closes_until,
-    existing_tasks,
-    expected_copies,
-)
 from bellwether_kafka.assignors.streams.members.memory import ProcessRecord, StreamsMemory
-from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
+from bellwether_kafka.assignors.streams.members.processes import DecodedStreams, ProcessMap
+from bellwether_kafka.assignors.streams.members.reports import TimestampedView
 from bellwether_kafka.assignors.streams.members.restarts import (
     LONG_AGO,
     RETURNING_MS,
+    ProcessRecords,
     away_records,
+    closes_until,
     continuing_processes,
+    existing_tasks,
+    expected_copies,
     present_records,
     ran_before_restart_of,
     reported_state,
@@ -73,7 +72,6 @@ from bellwether_kafka.assignors.streams.members.restarts import (
     restarts_of,
     resumed_processes,
 )
-from bellwether_kafka.assignors.streams.members.views import TimestampedView
 
 REJOIN_MS = 500  # at first; the next interval is as long as the process has been back
 OPENING_MS = 50  # per store and thread (docs/internals/client-quirks.md#java-streams-threads)

@@ -1,18 +1,53 @@
-"""Evens out active tasks with as few moves as possible: in total over all threads, and each subtopology over all
+"""What an operator's rules leave to the placement of tasks.
+
+Evens out active tasks with as few moves as possible: in total over all threads, and each subtopology over all
 threads.
 
 KIP-441 promises both kinds of balance; the shipped assignor has only the first, and places everything anew each time.
 Here placement starts from the present owners. Tasks that must move prefer processes that already have their state.
+
+Capacity, after YARN and Heron: a process's number in a client tag (cores, memory, ...) weighs the balance instead of
+its threads. Every process then has within one task of its weighted share of the stateful tasks, and of all tasks too,
+unless both together are impossible.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from bellwether_kafka.assignors.shared import BoolArray, FloatArray, IntArray, LongArray
-from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, PINNED, TaskLags
-from bellwether_kafka.assignors.streams.placing.limits import TaskLimits
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, PINNED, StreamsView, TaskLags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TaskLimits:
+    """Tasks of one kind may go to the same processes: `kind[t]` numbers them, and `may[kind, p]` marks the processes.
+
+    `away[p]`: process p is being evacuated. It gets nothing, but will come back to its share, so tasks of the others
+    move for the sake of balance only as far as that does not provide for it. `free[t]`: task t may go to every process
+    that is not away.
+    """
+
+    kind: IntArray
+    may: BoolArray
+    away: BoolArray
+    free: BoolArray
+
+    @classmethod
+    def of(cls, allowed: BoolArray, away: BoolArray) -> "TaskLimits":
+        """Returns the limits for a table of tasks (rows) and processes; nothing limits a task that none may have. If
+        all processes are being evacuated, none is."""
+        away = away & ~away.all()
+        allowed = allowed | ~allowed.any(axis=1, keepdims=True)
+        _, first, row = np.unique(np.packbits(allowed, axis=1), axis=0, return_index=True, return_inverse=True)
+        kind: IntArray = row.reshape(-1).astype(np.int32)
+        may: BoolArray = allowed[first] & ~away
+        may |= ~may.any(axis=1, keepdims=True)
+        everywhere: BoolArray = np.all(may | away, axis=1)
+        return cls(kind=kind, may=may, away=away, free=everywhere[kind])
+
 
 _LEAST_GAIN = 1e-9
 _MOST_REPEATS = 10
@@ -256,3 +291,86 @@ class Evener:
         self._total[source] -= 1
         self._total[destination] += 1
         self.owner[task] = destination
+
+
+WEIGHT_MAX = 2**31 - 1
+_LISTED = 3
+
+
+def weights(view: StreamsView, tag: str) -> IntArray | str:
+    """Returns the weights of all processes, or why threads must count instead: if one process has no usable tag (for
+    example during a rolling change of tags), weights would compare cores with threads."""
+    tagged: list[int] = []
+    wrong: list[str] = []
+    for process in view.processes:
+        text = dict(process.tags).get(tag, "")
+        weight = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
+        tagged.append(weight)
+        if not 0 < weight <= WEIGHT_MAX:
+            wrong.append(f"{process.process_id} ({f'{tag}={text}' if text else 'no tag'})")
+    if wrong:
+        more = f" and {len(wrong) - _LISTED} more" if len(wrong) > _LISTED else ""
+        return (
+            f"threads weigh instead of the client tag {tag}, which must be a whole number from 1 to {WEIGHT_MAX} on"
+            f" every process, but is not on {', '.join(wrong[:_LISTED])}{more}"
+        )
+    return np.array(tagged, dtype=np.int32)
+
+
+def quotas(total: int, weight: IntArray, current: LongArray, least: LongArray) -> LongArray:
+    """Returns how many of `total` tasks each process should have: its exact share rounded down or up. Processes are
+    rounded up in this order: those that must have that many (`least`), those that have that many now (`current`), those
+    that lose most by rounding. If `least` exceeds the quota, other processes get fewer."""
+    exact = [total * w for w in weight.tolist()]
+    whole = sum(weight.tolist())
+    floor = np.array([e // whole for e in exact], dtype=np.int64)
+    rest = np.array([e % whole for e in exact], dtype=np.int64)
+    order = np.lexsort((np.arange(len(floor)), -rest, current <= floor, least <= floor, rest == 0))
+    quota = floor
+    quota[order[: total - int(floor.sum())]] += 1
+    quota = np.maximum(quota, least)
+    while (excess := int(quota.sum()) - total) > 0:
+        spare = np.flatnonzero(quota > least)
+        order = np.argsort(-(quota[spare] - np.array(exact, dtype=np.float64)[spare] / whole), kind="stable")
+        quota[spare[order[:excess]]] -= 1
+    return quota
+
+
+def deviation(view: StreamsView, count: LongArray) -> float:
+    """Returns the largest distance of a process from its weighted share, in tasks; `view.capacity` holds the
+    weights."""
+    share = int(count.sum()) * view.capacity / max(1, int(view.capacity.sum(dtype=np.int64)))
+    return float(np.abs(count - share).max(initial=0.0))
+
+
+class QuotaEvener(Evener):
+    """Evens out to quotas: totals first, then subtopologies by exchange only."""
+
+    def _begin(self, capacity: IntArray, others: LongArray) -> None:
+        self._quota = quotas(int(self._total.sum()), capacity, self._total, others)
+
+    def _loads(self, total: LongArray) -> tuple[FloatArray, FloatArray]:
+        """Returns how far processes are above and below their quotas, infinitely far from moving where they are not."""
+        over = (total - self._quota).astype(np.float64)
+        return np.where(over > 0, over, -np.inf), np.where(over < 0, over, np.inf)
+
+    def _takers(self) -> list[int]:
+        takers: list[int] = np.flatnonzero(self._total < self._quota).tolist()
+        return takers
+
+    def _can_move(self, source: int, destination: int) -> bool:
+        return bool(self._total[source] > self._quota[source] and self._total[destination] < self._quota[destination])
+
+    def _may_return(self, source: int, destination: int) -> bool:
+        return self._can_move(source, destination)
+
+    def _settled_after(self, source: int, destination: int) -> bool:  # noqa: ARG002 - totals have their quotas
+        return False
+
+
+def deal_to_quotas(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
+    """Returns the owners of `tasks` tasks without an owner, in addition to `counts` that are placed; see
+    `high_availability.deal`."""
+    quota = quotas(int(counts.sum()) + tasks, capacity, counts, np.zeros(len(counts), dtype=np.int64))
+    room = np.maximum(quota - counts, 0)
+    return np.repeat(np.arange(len(counts), dtype=np.int32), room)[:tasks]

@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing.high_availability import STATELESS_COSTS
 from bellwether_kafka.assignors.streams.placing.placement import Placement
-from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser
+from bellwether_kafka.assignors.streams.placing.racks import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys
 
 STATEFUL_COSTS = (1, 10)

@@ -18,7 +18,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, task_code
 from bellwether_kafka.assignors.streams import application, placing
-from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs, Steps, deal_to_quotas
+from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs, Steps
 
 _MOST_REPEATS = 10
 
@@ -307,7 +307,7 @@ class StreamsHighAvailability:
         if not len(orphans):
             return
         counts = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
-        dealt = deal_to_quotas if self.steps.weighs else placing.deal
+        dealt = placing.deal_to_quotas if self.steps.weighs else placing.deal
         limits, capacity = self.steps.limits, self.view.capacity
         room = capacity if limits is None else np.where(limits.away, 0, capacity)
         owner[orphans] = dealt(counts + others, room, len(orphans))

@@ -1,6 +1,4 @@
 """The stages of `streams-ha`: host affinity, co-location, capacity, a budget of moves, the operator's rules."""
 
-from bellwether_kafka.assignors.streams.stages.capacity import deal_to_quotas
-from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
 from bellwether_kafka.assignors.streams.stages.rules import against, infeasible, last_copies, means
-from bellwether_kafka.assignors.streams.stages.steps import Steps
+from bellwether_kafka.assignors.streams.stages.steps import NO_STAGES, StageConfigs, Steps

@@ -14,9 +14,9 @@ DOORS = {
     r"\.isprintable\(": {"coordinator/names/languages.py", "coordinator/cli/output.py", "coordinator/cli/top.py"},
     r"unicode_escape\b": {"coordinator/names/languages.py"},
     r"\.is(?:digit|decimal|numeric)\(": {
-        "protocol/primitives/whole_number.py",
+        "protocol/primitives/types.py",
         "assignors/streams/application/java_pattern.py",  # whether a character of a pattern is one
-        "assignors/streams/stages/capacity.py",  # a weight of at most ten digits
+        "assignors/streams/placing/even.py",  # a weight of at most ten digits
         "coordinator/planning/broker_assigned.py",  # whether every id is one
         "coordinator/serving/task_request_views.py",  # the same
         "coordinator/topology/existing.py",  # whether a part of a name is one

@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.streams.api import (
     TaskType,
     from_view,
 )
-from bellwether_kafka.assignors.streams.api.validation import MalformedAssignmentError
+from bellwether_kafka.assignors.streams.api.checked import MalformedAssignmentError
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.kit import streams_views

@@ -5,7 +5,7 @@ import pytest
 
 from bellwether_kafka.assignors.shared import PrioritySet
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskLags
-from bellwether_kafka.assignors.streams.placing import Movements, Placement, movements
+from bellwether_kafka.assignors.streams.placing import Movements, Placement, high_availability
 from tests.kit.streams_views import Application, Instance, process_id
 
 END_SUM = 1000
@@ -163,7 +163,7 @@ def test_every_movement_says_by_how_much_it_has_changed_the_loads(
             changes.append((gained, lost))
             super().offer(source, destination, gained=gained, lost=lost, polled=polled)
 
-    monkeypatch.setattr(movements, "PrioritySet", Checked)
+    monkeypatch.setattr(high_availability, "PrioritySet", Checked)
     moves = scene.moves(warmups)
     moves.actives(scene.tasks)
     moves.standbys()

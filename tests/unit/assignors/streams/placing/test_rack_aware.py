@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.streams.placing import (
     can_use,
     is_pointless,
 )
-from bellwether_kafka.assignors.streams.placing.exchange import _distances
+from bellwether_kafka.assignors.streams.placing.racks import _distances
 from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem
 

@@ -25,7 +25,7 @@ from bellwether_kafka.assignors.streams.sending import (
     shutdown_assignment,
 )
 from bellwether_kafka.protocol.messages import NEVER_MS, AssignmentInfo, ConsumerProtocolAssignment
-from bellwether_kafka.protocol.messages.streams_assignment import ByHost
+from bellwether_kafka.protocol.messages.streams import ByHost
 from bellwether_kafka.protocol.primitives import HostInfo, TaskId, TopicPartition
 from tests.kit.consumers import cluster_of
 from tests.kit.streams_views import Application, Instance, process_id

@@ -10,17 +10,22 @@ never waits for this.
 
 The rebalance that only hands out what the last one left pending needs no plan: the target applies as it is, under every
 policy. One that the policy did not make, because it was late or could not, applies only while that is still so.
+
+The homes of tasks for host affinity: which process should get each task back, remembered between rebalances.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, Rule, among, lookup, task_code
-from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap, ThreadPlan
-from bellwether_kafka.assignors.streams.members.claims import ThreadClaims
-from bellwether_kafka.assignors.streams.members.memory import Destinations, StreamsMemory, Target
+from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskLags, TaskMap, ThreadPlan
+from bellwether_kafka.assignors.streams.members.memory import Destinations, Home, StreamsMemory, Target
+from bellwether_kafka.assignors.streams.members.processes import ProcessMap
+from bellwether_kafka.assignors.streams.members.reports import ThreadClaims
+from bellwether_kafka.protocol.primitives import TaskId
 
 Rules = tuple[Rule, ...]
 
@@ -121,3 +126,44 @@ def _pending_for(last: Destinations, view: StreamsView, memory: StreamsMemory, t
     sent = memory.plan.owner_in(tasks.cluster, memory.plan.members.keys) != NOBODY
     meant[tasks.task_of[sent]] = NOBODY
     return np.where(view.running_on == NOBODY, meant[:-1], NOBODY)
+
+
+Homes = Mapping[TaskId, Home]
+NO_HOMES: Homes = MappingProxyType({})
+
+
+def known_homes(memory: StreamsMemory, tasks: TaskMap, process_map: ProcessMap, now_ms: int, window_ms: int) -> Homes:
+    """Returns the stateful tasks of processes that left after the last plan, and homes remembered for less than
+    `window_ms`."""
+    if window_ms <= 0:
+        return NO_HOMES
+    present = {process.process_id for process in process_map.processes}
+    homes = {task: home for task, home in memory.homes.items() if now_ms - home.left_at_ms <= window_ms}
+    keys = list(memory.threads)
+    gone = [memory.threads[key].process_id not in present for key in keys]
+    owner = memory.plan.owner_in(tasks.cluster, keys)
+    for flat in np.flatnonzero((owner != NOBODY) & np.array([*gone, False], dtype=np.bool_)[owner]).tolist():
+        task = int(tasks.task_of[flat])
+        if task != NOBODY and tasks.table.stateful[task]:
+            homes[tasks.table.task_id(task)] = Home(memory.threads[keys[int(owner[flat])]].process_id, now_ms)
+    return homes
+
+
+def home_of(view: StreamsView, homes: Homes) -> tuple[IntArray, Homes]:
+    """Returns (per task the process index of its home, NOBODY if there is none or it is absent; the homes still to be
+    remembered). A process that came back without a task's state is no longer its home."""
+    home = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    if not homes:
+        return home, NO_HOMES
+    lags = TaskLags.of(view, 0)
+    index = {process.process_id: p for p, process in enumerate(view.processes)}
+    kept: dict[TaskId, Home] = {}
+    for task in range(view.tasks.size):
+        remembered = homes.get(view.tasks.task_id(task))
+        if remembered is None:
+            continue
+        process = index.get(remembered.process_id, NOBODY)
+        if process == NOBODY or task in lags.state_of(process):
+            home[task] = process
+            kept[view.tasks.task_id(task)] = remembered
+    return home, kept
