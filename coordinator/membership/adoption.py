@@ -165,16 +165,8 @@ class Adoption:
         if answer.error and not lead_rules.is_missing(answer):
             self.recovery.failed(Kind.DESCRIBE, answer.error)
             return
+        self._note_what_is_seen(answer)
         core, config = self.core, self.core.config
-        core.trouble_is_over()
-        core.takeovers.answered_in((core.now - core.session.describe_sent_at) * 1000)
-        state = events.GroupState.DEAD if lead_rules.is_missing(answer) else answer.state
-        core.sighting.seen(state, answer.protocol_type, others=lead_rules.others_in(answer, config))
-        self.approach.group_seen(state)
-        if answer.members:
-            core.sighting.peopled(core.now)
-        if state == events.GroupState.EMPTY and not (may_lead(core) or config.subscribes):
-            core.sighting.awaited = True  # members that return at once will have done so before Bellwether may join
         obstacle = lead_rules.unfit(answer, config)
         by_broker = obstacle is not None and obstacle.reason is NotLeading.CONVERTED
         core.sighting.by_broker = obstacle if by_broker else None
@@ -190,16 +182,32 @@ class Adoption:
         if core.hand_backs.waits and not lead_rules.holds_instance(answer, config):
             core.set_timer(Timer.WATCH, config.watch_interval_ms)
             self._consider_return(answer)
-            return
+        else:
+            self._join_or_consider(answer)
+
+    def _note_what_is_seen(self, answer: events.DescribeAnswer) -> None:
+        core, config = self.core, self.core.config
+        core.trouble_is_over()
+        core.takeovers.answered_in((core.now - core.session.describe_sent_at) * 1000)
+        state = events.GroupState.DEAD if lead_rules.is_missing(answer) else answer.state
+        core.sighting.seen(state, answer.protocol_type, others=lead_rules.others_in(answer, config))
+        self.approach.group_seen(state)
+        if answer.members:
+            core.sighting.peopled(core.now)
+        if state == events.GroupState.EMPTY and not (may_lead(core) or config.subscribes):
+            core.sighting.awaited = True  # members that return at once will have done so before Bellwether may join
+
+    def _join_or_consider(self, answer: events.DescribeAnswer) -> None:
+        core = self.core
         written = not core.sighting.may_be_joined(core.now)
         awaits = core.sighting.awaited or bool(core.permission.orders.release) or written
         reason = core.policy.may_join(answer, core.now, awaits_members=awaits)
-        if reason and may_lead(self.core):
-            self.joining.slot_taken = lead_rules.holds_instance(answer, config)
+        if reason and may_lead(core):
+            self.joining.slot_taken = lead_rules.holds_instance(answer, core.config)
             self.joining.begin(reason)
             return
         core.set_timer(Timer.WATCH, self._next_watch_ms())
-        if not reason and may_lead(self.core):
+        if not reason and may_lead(core):
             self._consider(answer)
 
     def offsets_read(self, event: events.OffsetsRead) -> None:
