@@ -1,6 +1,12 @@
 """From a JoinGroup answer to an assignment that may be sent: metadata, deadline, plan, guard, fallback, memory."""
 
-from bellwether_kafka.coordinator.planning.applications import Application, ApplicationError, load_application
+from bellwether_kafka.coordinator.planning.applications import (
+    Application,
+    ApplicationError,
+    UnreadableTopicsError,
+    load_application,
+    stateful,
+)
 from bellwether_kafka.coordinator.planning.broker_assigned import (
     BROKER_ASSIGNS,
     UNIFORM,
@@ -14,7 +20,7 @@ from bellwether_kafka.coordinator.planning.broker_assigned import (
 )
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, follows_from_orders
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
-from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, record_bytes
+from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect, record_bytes
 from bellwether_kafka.coordinator.planning.planned import Planned, Source, Timings, WatchedTopics
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.racks import (
@@ -28,7 +34,6 @@ from bellwether_kafka.coordinator.planning.racks import (
 )
 from bellwether_kafka.coordinator.planning.recorded_rebalance import UnreadableRebalanceError, pack, unpack
 from bellwether_kafka.coordinator.planning.solver import Solver, Solvers, foreign_code
-from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_inputs import (
     STORES_UNDECLARED,
     TASK_STALL_MS,

@@ -93,7 +93,7 @@ class ConsumerKind:
             topics = await topics_of(raw)
             cluster = await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
         if not command.dry:
-            self._refuse_unreadable(cluster)
+            refuse_unreadable(cluster, self.memory.cluster)
         weights = self._weights() if self._weights is not None else None
         now_ms = int(clocks.wall() * 1000)
         return ConsumerInputs(raw, cluster, self.memory, now_ms, rules=self._policy.rules, weights=weights)
@@ -154,15 +154,16 @@ class ConsumerKind:
         if current():
             self.memory = memory
 
-    def _refuse_unreadable(self, cluster: ClusterView) -> None:
-        """Raises RefusalError if a topic's metadata cannot be read and never could: it would get no owners, whereas a
-        member can read it and should lead."""
-        unknown = sorted(cluster.unreadable - self.memory.cluster.index.keys())
-        if unknown:
-            named = ", ".join(f"'{topic}'" for topic in unknown[:UNREADABLE_SHOWN])
-            remedy = f"grant Bellwether's principal the ACL DESCRIBE on Topic {named}"
-            reason = f"metadata of {len(unknown)} subscribed topics cannot be read; {remedy}"
-            raise shared.RefusalError(shared.RefusalCause.TOPICS, reason)
+
+def refuse_unreadable(cluster: ClusterView, remembered: ClusterView) -> None:
+    """Raises RefusalError if a topic's metadata cannot be read and never could: it would get no owners, whereas a
+    member can read it and should lead."""
+    unknown = sorted(cluster.unreadable - remembered.index.keys())
+    if unknown:
+        named = ", ".join(f"'{topic}'" for topic in unknown[:UNREADABLE_SHOWN])
+        remedy = f"grant Bellwether's principal the ACL DESCRIBE on Topic {named}"
+        reason = f"metadata of {len(unknown)} subscribed topics cannot be read; {remedy}"
+        raise shared.RefusalError(shared.RefusalCause.TOPICS, reason)
 
 
 async def topics_of(raw: RawGroup) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.client import ClusterReader, Counts, Offsets
 from bellwether_kafka.coordinator.membership import Decide
-from bellwether_kafka.coordinator.planning.consumer_kind import topics_of
+from bellwether_kafka.coordinator.planning.consumer_kind import refuse_unreadable, topics_of
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.planning.planned import METADATA_AGE_MS_MAX, Planned, SecondsLeft, WatchedTopics
 from bellwether_kafka.coordinator.planning.streams_inputs import Arrivals, StreamsConfig, TaskRequest, World
@@ -97,7 +97,7 @@ class StreamsKind:
         subscribed = await topics_of(raw)
         topics = tuple(sorted({*topology.topics, *subscribed}))
         cluster = await self._snapshot(topics, left() * METADATA_SHARE)
-        self._refuse_unreadable(cluster)
+        refuse_unreadable(cluster, self.memory.plan.cluster)
         if not self.config.topology_attested:
             cluster = await self._refuse_reset(topology, cluster, topics, left() * METADATA_SHARE)
         created = None
@@ -277,12 +277,6 @@ class StreamsKind:
             )
             raise RefusalError(RefusalCause.TOPOLOGY, reason)
         return cluster
-
-    def _refuse_unreadable(self, cluster: ClusterView) -> None:
-        unknown = sorted(cluster.unreadable - self.memory.plan.cluster.index.keys())
-        if unknown:
-            remedy = f"grant Bellwether's principal the ACL DESCRIBE on Topic '{unknown[0]}'"
-            raise RefusalError(RefusalCause.TOPICS, f"metadata of {len(unknown)} topics cannot be read; {remedy}")
 
 
 def _places(plan: TaskPlan) -> tuple[list[int], list[int], set[tuple[object, object]]]:

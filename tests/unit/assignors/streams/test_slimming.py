@@ -1,8 +1,7 @@
 """Host maps are what a group that is too large for its record does without."""
 
 from bellwether_kafka.assignors.streams import without_host_maps
-from bellwether_kafka.coordinator.planning import record_bytes
-from bellwether_kafka.coordinator.planning.inspection import inspect
+from bellwether_kafka.coordinator.planning import inspect, record_bytes
 from tests.kit.streams import OWN, Thread, group, led, sent
 
 RAW = group(Thread("a", 1, endpoint="one:8080"), Thread("b", 2, endpoint="two:8080"))

@@ -8,8 +8,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Memory, Plan, RawGroup, RawMember
-from bellwether_kafka.coordinator.planning import record_bytes
-from bellwether_kafka.coordinator.planning.inspection import inspect
+from bellwether_kafka.coordinator.planning import inspect, record_bytes
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 

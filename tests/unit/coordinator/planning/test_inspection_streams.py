@@ -8,7 +8,7 @@ import pytest
 
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.planning.inspection import inspect
+from bellwether_kafka.coordinator.planning import inspect
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.kit.streams import OWN, Thread, group, led

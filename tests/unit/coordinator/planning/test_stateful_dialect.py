@@ -22,8 +22,7 @@ from bellwether_kafka.coordinator.membership import (
     shown,
 )
 from bellwether_kafka.coordinator.observation import Shadow
-from bellwether_kafka.coordinator.planning import Planner, StreamsConfig, stateful
-from bellwether_kafka.coordinator.planning.stateful_dialect import UnreadableTopicsError
+from bellwether_kafka.coordinator.planning import Planner, StreamsConfig, UnreadableTopicsError, stateful
 from bellwether_kafka.protocol.messages import (
     PROTOCOL,
     ConsumerProtocolAssignment,
