@@ -21,7 +21,6 @@ from bellwether_kafka.protocol.primitives import is_topic_name
 LEARNED = "learned"
 GUESSED = "guessed"  # learned, where one of several possible assignments of changelogs was chosen
 _LISTED = 5
-_OTHER_PATTERN = "write one that takes the same topics, with simple classes"
 
 
 class TopologyError(ValueError):
@@ -228,5 +227,5 @@ def _check_patterns(topology: Topology, ids: set[int]) -> None:
         try:
             translated(pattern)
         except PatternError as error:
-            message = f"pattern {pattern!r} of subtopology {subtopology_id} cannot be read: {error}; {_OTHER_PATTERN}"
+            message = f"pattern {pattern!r} of subtopology {subtopology_id} cannot be read: {error}"
             raise TopologyError(message) from error

@@ -15,7 +15,6 @@ DOORS = {
     r"unicode_escape\b": {"coordinator/names/languages.py"},
     r"\.is(?:digit|decimal|numeric)\(": {
         "protocol/primitives/types.py",
-        "assignors/streams/application/java_pattern.py",  # whether a character of a pattern is one
         "assignors/streams/placing/even.py",  # a weight of at most ten digits
         "coordinator/planning/broker_assigned.py",  # whether every id is one
         "coordinator/serving/task_request_views.py",  # the same
