@@ -38,11 +38,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SKIPPED] = set()
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Modules and collected tests stay until the end: the garbage collector need not walk them again and again, which
-    took a sixth of the time of ten thousand short tests."""
-    gc.collect()
-    gc.freeze()
+    took a quarter of the time of collecting, and a sixth of that of ten thousand short tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
