@@ -11,8 +11,8 @@ Check = Callable[..., None]
 
 
 def seeds(count: int) -> list[object]:
-    """Returns parameters for `pytest.mark.parametrize`, of which all after the first quarter are slow."""
-    return [pytest.param(seed, marks=[pytest.mark.slow] if 4 * seed >= count else []) for seed in range(count)]
+    """Returns parameters for `pytest.mark.parametrize`, of which all after the first eighth are slow."""
+    return [pytest.param(seed, marks=[pytest.mark.slow] if 8 * seed >= count else []) for seed in range(count)]
 
 
 def together(

@@ -55,6 +55,7 @@ def _reads(path: Path) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_nobody_opens_a_file_or_a_url_past_the_bounded_reader() -> None:
     files = [*modules_of(*PRODUCT), *(ROOT / "bellwether_kafka").glob("*.py")]
     reading = {str(path.relative_to(ROOT)): _reads(path) for path in files}

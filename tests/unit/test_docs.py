@@ -61,6 +61,7 @@ def test_generated_pages_are_fresh(page: str) -> None:
     assert module.PAGES[page]() == written, "run python docs/generate.py"
 
 
+@pytest.mark.slow
 def test_generated_schemas_are_fresh_and_each_has_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(DOCS)
     module = module_at(DOCS / "generate_schemas.py", "generate_schemas")
@@ -166,6 +167,7 @@ def test_pages_tests_and_modules_that_are_cited_exist() -> None:
     assert not gone, "\n".join(gone)
 
 
+@pytest.mark.slow
 def test_what_leads_nowhere_is_noticed() -> None:
     page = DOCS / "get-started" / "README.md"
     good = "[a](../guides/lag.md) [b](../../README.md#lead-a-group) ![c](../guides/page/group.png) [d](https://kafka.apache.org)"

@@ -69,6 +69,7 @@ class Answering(BaseHTTPRequestHandler):
         """Prints nothing."""
 
 
+@pytest.mark.slow
 def test_it_ends_with_what_the_process_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     main_process = tmp_path / "cmdline"
     main_process.write_bytes(command_line("run"))

@@ -10,7 +10,7 @@ RECORDED = [json.loads(line) for line in membership_scenarios.FILE.read_text("ut
 SCENARIOS = {str(scenario["seed"]): scenario for scenario in RECORDED}
 
 
-@together("scenario", SCENARIOS, parts=12, quick=6)
+@together("scenario", SCENARIOS, parts=12, quick=2)
 def test_a_scenario_goes_on_as_recorded(scenario: dict[str, Any]) -> None:
     for number, (now, then) in enumerate(
         zip(membership_scenarios.Scenario(scenario["seed"]).reported(), scenario["steps"], strict=True)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.vectors import consumer_plans, streams_plans
 
-QUICK_SEEDS = 8  # of each case but fleets; `make test` plans the others, too
+QUICK_SEEDS = 3  # of each case but fleets; `make test` plans the others, too
 
 
 def recorded(file: Path) -> list[Any]:

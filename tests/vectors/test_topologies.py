@@ -227,14 +227,14 @@ def test_the_corpus_is_worth_its_name() -> None:
     assert len(ALL) == len([*recorded()])
 
 
-@together("case", ALL, parts=20, quick=5)
+@together("case", ALL, parts=20, quick=2)
 def test_a_text_alone_gives_the_file_or_the_lines_to_write(case: Recorded) -> None:
     file = parsed(case)
     check_shape(file, case, writers=True)
     assert made(Editor(file, case).topology(), case) == case.created
 
 
-@together("case", ALL, parts=20, quick=5)
+@together("case", ALL, parts=20, quick=2)
 def test_a_text_shows_which_topics_are_joined(case: Recorded) -> None:
     """Those of the user's included: with equally many partitions each, or Kafka Streams fails the application."""
     groups = [*case.groups]
@@ -244,7 +244,7 @@ def test_a_text_shows_which_topics_are_joined(case: Recorded) -> None:
             assert guessed or any({*topics} <= {*group} for group in groups), topics
 
 
-@together("case", ALL, parts=20, quick=5)
+@together("case", ALL, parts=20, quick=2)
 def test_a_text_and_topics_that_exist_give_a_file_that_works(case: Recorded) -> None:
     """Unedited, but where no internal topic exists: then stores may be logged anywhere, or not at all."""
     file = parsed_with_topics(case)
@@ -254,7 +254,7 @@ def test_a_text_and_topics_that_exist_give_a_file_that_works(case: Recorded) -> 
     assert not editor.edits or not case.created
 
 
-@together("case", {name: case for name, case in ALL.items() if name not in UNLEARNED}, parts=20, quick=5)
+@together("case", {name: case for name, case in ALL.items() if name not in UNLEARNED}, parts=20, quick=2)
 def test_a_running_application_gives_a_file_that_works(case: Recorded) -> None:
     """Unedited, but for changelogs that may be of several subtopologies, and source topics that serve beside others."""
     file = learned(case)

@@ -58,6 +58,10 @@ class KeepsWhatIsClaimed:
 
 
 ALL_POLICIES = [*(Policy(name) for name in POLICIES), Policy("keeper", {"keeper": KeepsWhatIsClaimed()})]
+LATER = {policy.name: [pytest.mark.slow] for policy in ALL_POLICIES if policy.name not in ("kafka", "keeper")}
+each_policy = pytest.mark.parametrize(
+    "policy", [pytest.param(policy, id=policy.name, marks=LATER.get(policy.name, [])) for policy in ALL_POLICIES]
+)
 
 
 def decided(
@@ -90,7 +94,7 @@ LIES: dict[str, Callable[[int], int]] = {
 }
 
 
-@pytest.mark.parametrize("policy", ALL_POLICIES, ids=lambda policy: policy.name)
+@each_policy
 @pytest.mark.parametrize("lie", LIES)
 def test_a_newcomer_that_claims_everything_at_each_join_starves_nobody(policy: Policy, lie: str) -> None:
     members, memory = led()
@@ -103,7 +107,7 @@ def test_a_newcomer_that_claims_everything_at_each_join_starves_nobody(policy: P
     assert len(given(decision)["c"]) == 4
 
 
-@pytest.mark.parametrize("policy", ALL_POLICIES, ids=lambda policy: policy.name)
+@each_policy
 def test_two_liars_that_agree_starve_nobody(policy: Policy) -> None:
     members, memory = led()
     for generation in range(10, 14):
@@ -114,7 +118,7 @@ def test_two_liars_that_agree_starve_nobody(policy: Policy) -> None:
     assert [len(m.owned) for m in members] == [3, 3]
 
 
-@pytest.mark.parametrize("policy", ALL_POLICIES, ids=lambda policy: policy.name)
+@each_policy
 @pytest.mark.parametrize("lie", LIES)
 def test_a_member_that_never_gives_back_starves_nobody_for_long(policy: Policy, lie: str) -> None:
     """b was given six, and claims them for ever when a third member has come."""
@@ -129,7 +133,7 @@ def test_a_member_that_never_gives_back_starves_nobody_for_long(policy: Policy, 
 
 @pytest.mark.parametrize("protocol", ["range", "roundrobin", "RoundRobinAssigner"])
 @pytest.mark.parametrize("policy", [p for p in ALL_POLICIES if p.name != "keeper"], ids=lambda policy: policy.name)
-@pytest.mark.parametrize("age", [-1, 8, 9, 2**31 - 1])
+@pytest.mark.parametrize("age", [8, *(pytest.param(age, marks=pytest.mark.slow) for age in (-1, 9, 2**31 - 1))])
 def test_what_a_stock_leader_of_eager_members_ignores_is_ignored(protocol: str, policy: Policy, age: int) -> None:
     memory, plain = Memory.empty(), Memory.empty()
     for generation in range(9, 13):

@@ -47,6 +47,7 @@ def test_others_take_its_tasks_over_and_do_nothing_else(strategy: str, instances
         copies.given_up.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_does_not_come_back_is_replaced(strategy: str) -> None:
     fleet, copies = seen(strategy)

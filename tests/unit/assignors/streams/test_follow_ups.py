@@ -94,6 +94,7 @@ class TestAnyLagIsAcceptable:
         assert sum(r.moved for _, rebalances in own for r in rebalances) == 17
         assert sum(r.moved for _, rebalances in kafka for r in rebalances) == 25
 
+    @pytest.mark.slow
     def test_in_its_follow_ups_nothing_moves_but_where_a_process_is_missed(self) -> None:
         for step, rebalances in standby_scenario(STREAMS_HA):
             assert not undone(rebalances), step

@@ -162,6 +162,7 @@ def test_nobody_waits_for_one_that_went_while_another_is_evacuated() -> None:
     assert copies.short == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_nothing_moves_while_it_is_away(strategy: str) -> None:
     fleet, _ = seen(strategy)

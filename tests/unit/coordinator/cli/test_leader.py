@@ -67,6 +67,7 @@ def test_weights_and_capacities_count(groups: ShownGroups, file: Path) -> None:
     assert sorted(placed(leader(groups, file, 'name = "g"')).values()) == [0, 0, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["kafka", "rack-first", "load-aware"])
 def test_orders_in_force_are_followed_under_any_policy(policy: str, groups: ShownGroups, file: Path) -> None:
     text = f'name = "g"\npolicy = "{policy}"'

@@ -49,6 +49,7 @@ def test_without_a_control_topic_the_members_are_removed_at_once() -> None:
     assert on.brokers.removed == ["a"]
 
 
+@pytest.mark.slow
 def test_a_bellwether_that_does_not_come_holds_the_removal_up_for_a_bounded_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -123,6 +123,7 @@ def test_missing_rights_are_named() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon_over")
 def test_brokers_that_are_down_hold_nobody_up_for_long() -> None:
     async def partitioned(on: Stage) -> None:

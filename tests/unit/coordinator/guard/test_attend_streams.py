@@ -98,6 +98,7 @@ def test_a_thread_of_a_successor_that_holds_the_directory_is_not(guarded: Guarde
     assert on.brokers.removed == ["a"]
 
 
+@pytest.mark.slow
 def test_one_that_was_evacuated_leaves_between_two_heartbeats_under_exactly_once(guarded: GuardedDirectory) -> None:
     options, lock = guarded
     empty_at, removed_at = [], []
@@ -138,6 +139,7 @@ def test_a_directory_that_another_process_holds_proves_nothing(guarded: GuardedD
     assert any(f"is in use by process {HOLDER}, not by the guarded one" in sentence for sentence in message)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon_over")
 def test_members_that_are_removed_are_not_reported_as_left_where_their_producers_are_not_fenced(
     guarded: GuardedDirectory,
@@ -291,6 +293,7 @@ def test_heartbeats_that_were_never_seen_do_not_prove_by_their_absence(guarded: 
     assert on.brokers.removed == ["a"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon_over")
 def test_members_that_cannot_be_removed_when_streams_closes_are_removed_later(guarded: GuardedDirectory) -> None:
     options, lock = guarded

@@ -157,6 +157,7 @@ async def test_a_topic_whose_beginning_was_deleted_is_read_from_where_it_begins(
     assert await a_log(brokers).newest() == {order.key: order}
 
 
+@pytest.mark.slow
 async def test_a_topic_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(Paged):
         def _read(self, request: ReadLog, code: int) -> ReadRecords:

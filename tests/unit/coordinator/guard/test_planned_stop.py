@@ -75,6 +75,7 @@ def test_that_it_is_empty_is_recorded_also_where_the_leader_dies_before_it_has_s
     assert control.absence_update(order, absence, back, order.at_ms).ended == "it is back"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon_over")
 def test_that_it_is_empty_is_recorded_before_it_is_stopped() -> None:
     """The network may be lost while it closes."""
@@ -172,6 +173,7 @@ def test_it_is_explained_why_nothing_is_known_to_be_its_own() -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_instance_that_cannot_be_evacuated_is_stopped_when_its_grace_is_over() -> None:
     on = led(grace_s=0.2)
     message = on.play(stopped)
@@ -179,6 +181,7 @@ def test_an_instance_that_cannot_be_evacuated_is_stopped_when_its_grace_is_over(
     assert [given for _, given in orders(on.brokers)] == [True, False]
 
 
+@pytest.mark.slow
 def test_the_order_on_one_that_was_stopped_before_it_was_empty_is_withdrawn() -> None:
     """A static member that is back before it was seen to be empty would not be known again."""
     on = led(grace_s=0.2)
@@ -187,6 +190,7 @@ def test_the_order_on_one_that_was_stopped_before_it_was_empty_is_withdrawn() ->
     assert orders(on.brokers) == [(key, True), (key, False)]
 
 
+@pytest.mark.slow
 def test_an_order_is_withdrawn_where_the_control_topic_has_moved_meanwhile() -> None:
     on = led(grace_s=0.2)
     on.brokers.codes[AppendRecord] = [0, NOT_LEADER]
@@ -197,6 +201,7 @@ def test_an_order_is_withdrawn_where_the_control_topic_has_moved_meanwhile() -> 
     assert not any("withdrawn" in sentence for sentence in message)
 
 
+@pytest.mark.slow
 def test_an_order_is_given_again_while_a_broker_is_in_the_way() -> None:
     on = led(plain("b", "app-2"))
     on.brokers.codes[FindLeader] = [LEADER_NOT_AVAILABLE]
@@ -235,6 +240,7 @@ def test_an_order_whose_answer_was_lost_is_withdrawn_as_well() -> None:
     assert [given for _, given in orders(on.brokers)] == [True, True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon_over")
 def test_an_order_that_cannot_be_withdrawn_is_reported() -> None:
     async def then_nobody_answers(on: Stage) -> None:

@@ -34,6 +34,7 @@ def imported(module: str) -> set[str]:
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
 
+@pytest.mark.slow
 def test_nothing_large_is_imported() -> None:
     assert not imported(f"{BEFORE}, {BEHIND}").intersection(TOO_LARGE)
 
@@ -63,6 +64,7 @@ assert "synchronise the clocks" in evacuation.objection("g", {late.key: late}, 1
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [USES, NO_LEADER], ids=["whatever it uses", "no leader answers"])
 def test_nothing_large_is_imported_later_in_the_outage_for_which_the_guard_is_there(code: str) -> None:
     """Exports of packages that are imported on first use brought numpy: 253 modules, 19 MB and 0.4 s of CPU."""

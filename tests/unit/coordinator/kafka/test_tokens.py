@@ -202,6 +202,7 @@ def test_an_endpoint_that_is_not_there_is_one_sentence(endpoint: Endpoint) -> No
     assert "x9y" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_whatever_a_source_raises_is_one_sentence_and_renewals_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "RETRY_S", 0.05)
     renewed, calls = threading.Event(), 0

@@ -176,6 +176,7 @@ def mute() -> Iterator[Mute]:
     broker.close()
 
 
+@pytest.mark.slow
 async def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mute: Mute) -> None:
     node = Node(1, *mute.address)
     properties = {"bootstrap.servers": f"127.0.0.1:{mute.address[1]}", "bellwether.api.version": "2.3"}
@@ -213,6 +214,7 @@ async def test_a_request_to_another_address_of_a_broker_ends_no_other_request(mu
     await transport.close()
 
 
+@pytest.mark.slow
 async def test_a_broker_that_is_slow_to_read_its_disks_holds_up_no_other_request(mute: Mute) -> None:
     """All groups of the node counted as unknown until it had answered, and all requests failed if it did not."""
     properties = {"bootstrap.servers": f"127.0.0.1:{mute.address[1]}", "bellwether.api.version": "2.3"}

@@ -138,6 +138,7 @@ def test_what_is_quiet_is_forgotten() -> None:
     assert len(reactions._last) < 5
 
 
+@pytest.mark.slow
 def test_partitions_that_nobody_reads_never_wait_for_longer_than_a_client_would() -> None:
     """A topic grew every ten seconds, which was a new subject each time: a rebalance, and an alert, every ten
     seconds. And a topic that was back while brokers still disagreed waited for five minutes."""

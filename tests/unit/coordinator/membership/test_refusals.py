@@ -115,6 +115,7 @@ def test_a_refusal_that_lasts_gives_the_group_back_and_is_named_until_it_is_over
     assert play.described("Empty").kinds() == ["Join"]
 
 
+@pytest.mark.slow
 def test_a_group_that_is_full_is_tried_again_ever_more_rarely_and_joined_when_it_has_room() -> None:
     play, at = Play(), list[float]()
     play.coordinator_found().described()

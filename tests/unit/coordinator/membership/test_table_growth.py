@@ -139,6 +139,7 @@ def test_of_random_groups_97_of_100_are_taken_over_and_none_in_vain(groups: int)
     assert set(removed) == {1, 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", GROUPS)
 def test_without_growth_one_group_in_ten_cannot_be_taken_over(groups: int) -> None:
     draw = random.Random(7)

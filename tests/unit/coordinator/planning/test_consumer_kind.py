@@ -123,6 +123,7 @@ async def test_all_rebalances_of_a_rolling_restart_are_known_to_be_the_work_of_i
     assert causes[-1] == (CauseKind.LEFT, False), "a crash afterwards is none"
 
 
+@pytest.mark.slow
 async def test_a_plan_that_ends_after_that_of_the_next_generation_does_not_replace_it() -> None:
     """On a busy machine a generation may be over before its metadata are there."""
     reader = Reader()

@@ -15,6 +15,7 @@ from tests.kit.applications import App, under
 from tests.kit.streams import Thread
 
 
+@pytest.mark.slow
 async def test_an_order_on_tasks_is_worth_a_rebalance_only_where_it_changes_the_plan() -> None:
     app = App()
     config = StreamsConfig("shop", policy="streams-ha", configs=AssignmentConfigs(acceptable_recovery_lag=0))
@@ -68,6 +69,7 @@ def in_a_minute() -> float:
     return time.monotonic() + 60
 
 
+@pytest.mark.slow
 async def test_an_applied_plan_of_tasks_is_followed_in_each_rebalance_of_its_threads_and_in_no_other() -> None:
     app = App()
     configs = AssignmentConfigs(acceptable_recovery_lag=100, num_standby_replicas=1)

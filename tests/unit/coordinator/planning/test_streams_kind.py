@@ -95,6 +95,7 @@ async def test_a_reset_application_does_not_get_its_old_topics_again_before_memb
         assert app.cluster.counts == SHOP_COUNTS, "its members are of this topology"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarted", [False, True], ids=["we saw its topics", "we have restarted"])
 async def test_a_reset_application_that_is_not_attested_is_left_to_java_first(restarted: bool) -> None:
     """Its next version may have other stores and subscribe to the same topics. With an empty memory Bellwether led it
@@ -131,6 +132,7 @@ async def test_by_a_file_that_is_not_attested_nothing_is_made_before_a_member_ha
     assert app.cluster.counts == {"orders": 4}
 
 
+@pytest.mark.slow
 async def test_no_topics_are_made_for_members_of_another_topology() -> None:
     counts = {"orders": 4, "clicks": 4}
     app = App(
@@ -167,6 +169,7 @@ async def test_a_topic_that_may_not_be_read_names_the_acl() -> None:
         await lead(app, 1, A)
 
 
+@pytest.mark.slow
 async def test_metadata_of_a_moment_ago_serves_where_fresh_ones_take_too_long() -> None:
     app = App()
     app.cluster.fresh_takes_s = 10.0

@@ -68,6 +68,7 @@ async def test_a_plan_whose_turn_does_not_come_in_time_is_late_and_one_that_hang
     assert work.began == [1]
 
 
+@pytest.mark.slow
 async def test_late_plans_give_back_as_many_turns_as_there_are_and_the_others_when_they_end() -> None:
     """Each late plan gave its turn back while its thread ran on, so with many such groups threads had no bound."""
     work, turns = Work(), Turns(2)

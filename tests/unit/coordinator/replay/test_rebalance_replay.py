@@ -74,7 +74,9 @@ def rebalances(path: Path) -> list[RecordedRebalance]:
 
 
 @pytest.mark.parametrize("protocol", ["range", "sticky", "cooperative-sticky"])
-@pytest.mark.parametrize("policy", ["kafka", "sticky-min-churn", "rack-first"])
+@pytest.mark.parametrize(
+    "policy", ["kafka", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sticky-min-churn", "rack-first"))]
+)
 def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, protocol: str) -> None:
     write_history(tmp_path / "h", recorded_leads([2, 3, 3, 4, 4, 1], policy, protocol))
     replays = list(replay_rebalances(rebalances(tmp_path / "h"), {}, Weights()))

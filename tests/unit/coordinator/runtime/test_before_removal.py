@@ -110,6 +110,7 @@ async def test_where_no_id_is_found_in_time_the_removal_goes_on() -> None:
     assert took_s < WAITED_S + BUSY_S
 
 
+@pytest.mark.slow
 async def test_a_broker_that_never_lists_it_holds_nobody_up() -> None:
     took_s, _ = await waited(Brokers(GOOD, listed_at=10_000))
     assert WAITED_S - 0.5 < took_s < WAITED_S + BUSY_S

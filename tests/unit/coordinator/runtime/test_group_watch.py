@@ -239,6 +239,7 @@ def test_a_rebalance_that_begins_is_not_waited_for() -> None:
     assert [watched.planner.racks.of(member).rack for member in RACKED_MEMBERS[1:]] == ["az1", "az2"]
 
 
+@pytest.mark.slow
 async def test_nothing_waits_for_a_rack_file_whose_file_system_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def test_a_loop_that_does_not_turn_is_late_now_and_stuck_later() -> None:
     assert watch.stuck() == "the event loop has not run for 35 s"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_loop_whose_requests_are_never_answered_again_is_stuck() -> None:
     """The thread of the brokers' connections ended by an error of its library. All loops ran, the probes passed, and no

@@ -79,6 +79,7 @@ async def test_heartbeats_go_on_while_the_rest_of_the_process_is_blocked() -> No
     ]
 
 
+@pytest.mark.slow
 async def test_heartbeats_that_change_nothing_do_not_wake_the_process() -> None:
     """A thousand groups at rest had two thousand such steps a second."""
 

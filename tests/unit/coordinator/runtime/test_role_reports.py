@@ -168,6 +168,7 @@ def test_a_lead_is_logged_without_a_reason() -> None:
     assert lines == [{"event": "role", "log_level": "info", "group": "orders", "leading": True}]
 
 
+@pytest.mark.slow
 async def test_a_group_that_is_not_led_is_mentioned_again_and_again() -> None:
     roles = {"led": Role(None, ""), "lost": FENCED}
     with capture_logs() as lines, pytest.raises(TimeoutError):

@@ -228,6 +228,7 @@ def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_longest(
             assert asked(oldest, b"5") == ECHO + b"5"
 
 
+@pytest.mark.slow
 def test_connections_that_cannot_be_accepted_cost_no_time_of_other_threads(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.telemetry import ObservedSamples
 from tests.kit.observed import SKEWED, group_lag, member, observed_group, sample
@@ -44,6 +46,7 @@ def test_traffic_is_what_was_written_between_two_refreshes_in_unknown_bytes() ->
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_refreshes_more_frequent_than_samples_are_left_out() -> None:
     refreshes = (refresh(at, [0] * 4, [at] * 4) for at in range(0, 3 * INTERVAL_MS, 10_000))
     assert [record["sampled_at_ms"] for event, record in published(*refreshes).events if event == "lag"] == [

@@ -66,11 +66,13 @@ def test_it_asks_for_nothing_while_load_is_even() -> None:
     assert watched.minutes(4) == []
 
 
+@pytest.mark.slow
 def test_the_pause_doubles_while_rebalances_leave_all_owners_as_they_were() -> None:
     watched = Watched()
     assert watched.minutes(32, rebalance=watched.decision) == [0, 2, 6, 14, 30]
 
 
+@pytest.mark.slow
 def test_the_pause_does_not_exceed_an_hour() -> None:
     watched = Watched()
     assert watched.minutes(200, rebalance=watched.decision)[-2:] == [122, 182]

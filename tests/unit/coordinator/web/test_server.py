@@ -148,6 +148,7 @@ async def test_an_endless_header_is_refused() -> None:
     await served(talk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [b"", b"GET /livez"])
 async def test_a_client_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch, words: bytes) -> None:
     monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 0.2)

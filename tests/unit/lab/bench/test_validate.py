@@ -34,7 +34,9 @@ def encoded(of: Scenario, owner: IntArray) -> list[bytes]:
     return write_assignments(of.cluster.topics, of.cluster.first, owner, len(of.member_ids))
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    "shape", [pytest.param(shape, marks=[] if shape.event == "join" else pytest.mark.slow) for shape in SHAPES], ids=str
+)
 def test_bellwethers_plans_hold_in_every_situation(shape: Shape) -> None:
     of = scenario(shape)
     assert len(of.member_ids) == shape.members

@@ -55,6 +55,7 @@ def test_help_imports_nothing_that_only_commands_need() -> None:
     subprocess.run([sys.executable, "-c", refreshes, "--help"], stdout=subprocess.DEVNULL, check=True)
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_gone_ends_the_command_quietly() -> None:
     """As `bellwether debug decode ... | head -0` does."""
     words = [sys.executable, "-m", "bellwether_kafka", "debug", "decode", "ConsumerProtocolSubscription", BLOB]
@@ -65,6 +66,7 @@ def test_a_reader_that_has_gone_ends_the_command_quietly() -> None:
     assert (ended.returncode, ended.stderr) == (Exit.UNREAD, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 @pytest.mark.parametrize(
     "words", [["debug", "decode", "ConsumerProtocolSubscription", BLOB], ["--help"], ["debug", "decode", "--help"]]

@@ -144,6 +144,7 @@ def test_a_plan_is_refused_where_no_instance_leads_or_the_policy_ignores_it(led:
     assert message.endswith("Nothing was ordered.\n"), "there is no --force"
 
 
+@pytest.mark.embedded
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, channel: Channel) -> None:
     assert "cannot be read: No such file" in channel.run("apply", str(tmp_path / "none")).stderr
     (tmp_path / "text").write_text("owners")

@@ -217,6 +217,7 @@ class ReportingChannel:
         raise AssertionError("nothing is written")
 
 
+@pytest.mark.slow
 def test_a_group_that_has_just_come_is_waited_for_until_it_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -180,6 +180,7 @@ def test_a_roll_that_is_interrupted_leaves_no_member_without_work(
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+@pytest.mark.slow
 def test_a_roll_that_is_interrupted_lets_its_command_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It was killed a quarter of a second later, perhaps between the stop and the start of the member."""
     ends = tmp_path / "ended"
