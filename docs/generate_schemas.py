@@ -299,7 +299,7 @@ COMMANDS: Mapping[str, Any] = {
 LINES = {
     "convert": "A single document; with --watch one on each line, a ConversionProgress.",
     "top": "One document on each line; with --once a single document.",
-    **dict.fromkeys(("describe", "groups", "plan"), "A single document; with --watch one on each line."),
+    "describe": "A single document; with --watch one on each line.",
 }
 API: Mapping[str, Any] = {
     "/api/groups": list[GroupStatus],

@@ -28,9 +28,11 @@ from bellwether_kafka.coordinator.assessment import (
 from bellwether_kafka.coordinator.cli.cost import Scales, scales_of
 from bellwether_kafka.coordinator.cli.leader import under_orders
 from bellwether_kafka.coordinator.cli.options import (
+    FOR_HELP,
     WAIT_S_MAX,
     Bootstrap,
     Config,
+    duration_ms,
     group_settings,
     settings_without_group,
 )
@@ -65,15 +67,7 @@ def assess(
     group: Annotated[list[str] | None, typer.Argument(help="Group ids; all groups if none is given.")] = None,
     bootstrap: Bootstrap = None,
     config: Config = None,
-    for_: Annotated[
-        float,
-        typer.Option(
-            "--for",
-            help="Observe for this many seconds, to see rebalances, ghosts and waits.",
-            min=0.0,
-            max=WAIT_S_MAX,
-        ),
-    ] = 0.0,
+    for_: Annotated[str | None, typer.Option("--for", help=f"{FOR_HELP}.")] = None,
     interval: Annotated[
         float, typer.Option(help="Seconds between refreshes during --for.", min=0.5, max=WAIT_S_MAX)
     ] = 5.0,
@@ -92,7 +86,8 @@ def assess(
         fail("--since and --until are of a history; name one with --history.")
     settings = settings_without_group(bootstrap, config)
     past, span_ms = _recorded(history), (_epoch_ms(since, 0), _epoch_ms(until, int(time.time() * 1000)))
-    seen = run_to_end(_refresh(settings, group or (), for_, interval))
+    for_s = duration_ms(for_) / 1000 if for_ is not None else 0.0
+    seen = run_to_end(_refresh(settings, group or (), for_s, interval))
     prices = _prices(settings, [refresh for refreshes, _ in seen for refresh in refreshes], past)
     assessments = []
     for refreshes, ghosts in seen:

@@ -54,6 +54,7 @@ DEBUG = [
         "replay:history",
         "Copy rebalances, decisions, plans and traffic from the events topic into a file, for `assess --history` and"
         " `debug replay`.",
+        removed={"--topic": "write --events-topic NAME"},
     ),
     LazyCommand(
         "replay:replay",
@@ -78,7 +79,11 @@ ORDER_COMMANDS = [
 
 COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
     "Observe": [
-        LazyCommand("groups:groups", "List all groups and who assigns in them."),
+        LazyCommand(
+            "groups:groups",
+            "List all groups and who assigns in them.",
+            removed=dict.fromkeys(("--watch", "-w", "--interval"), "write bellwether top"),
+        ),
         LazyCommand(
             "groups:describe",
             "Show a group: members, what they have, lags, the present plan's cost, and Bellwether's plan; with --watch"
@@ -91,12 +96,17 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         LazyCommand(
             "assess:assess",
             "Show what groups cost, now and in a recorded period, what Bellwether would avoid of it, and what to begin"
-            " with; of all groups if none is named.",
+            " with; of all groups if none is named. With --for it watches them, to see rebalances, ghosts and waits.",
         ),
     ],
     "Explain and plan": [
         LazyCommand(
-            "plan:plan", "Show what the configured policy would change in a group now. Applies nothing.", removed=RATES
+            "plan:plan",
+            "Show what the configured policy would change in a group now. Applies nothing.",
+            removed={
+                **dict.fromkeys(("--watch", "-w", "--interval"), "write bellwether describe GROUP --watch"),
+                **RATES,
+            },
         ),
         LazyCommand(
             "plan:explain",
@@ -110,6 +120,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
                 "--without-member": "write --without member:ID",
                 "--without-rack": "write --without rack:NAME",
                 "--history": "write bellwether assess --history FILE",
+                "--topic": "write --partitions NAME=N",
                 **dict.fromkeys(("--restart", "--crash", "--remove"), "write --without member:ID"),
                 **RATES,
             },
@@ -125,11 +136,13 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "convert:convert",
             "Show what a conversion to the protocol in which the broker assigns would change, and its steps."
             " Applies nothing. Exits 1 if something prevents it.",
+            removed={"--timeout": "write --wait SECONDS"},
         ),
         LazyCommand(
             "init:init",
             "Write a configuration file for a cluster: by questions or by options."
             "\n\nEvery question has an option, so that it needs no terminal. It joins no group.",
+            removed={"--force": "write --overwrite"},
         ),
         LazyCommand(
             "processes:run",
@@ -158,7 +171,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         LazyCommand(
             "orders.restart:roll",
             "Restart all members of a group, one after another, with your command; each is empty before and has"
-            " its share again before the next one.",
+            " its share again before the next one. --wait is for each step.",
         ),
     ],
     "Look inside": [lazy_group("debug", "What scripts and support need: bytes, recordings, restarts.", DEBUG)],

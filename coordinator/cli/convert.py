@@ -28,7 +28,7 @@ from bellwether_kafka.coordinator.cli.assess import draw_grid, prices_of
 from bellwether_kafka.coordinator.cli.cost import scales_for
 from bellwether_kafka.coordinator.cli.doctor import draw_checks, draw_steps, settings_of_brokers
 from bellwether_kafka.coordinator.cli.leader import membership_of, under_orders
-from bellwether_kafka.coordinator.cli.options import WAIT_S_MAX, Bootstrap, Config, Group, group_settings, settings_for
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, Wait, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
     Console,
@@ -67,9 +67,7 @@ def convert(
         int | None,
         typer.Option(help="With --watch: how many members the settled group has; at least as many as now.", min=1),
     ] = None,
-    timeout: Annotated[
-        float, typer.Option(help="With --watch: end after these seconds with exit code 1.", min=1, max=WAIT_S_MAX)
-    ] = 600,
+    wait: Wait = 600.0,
 ) -> None:
     if not watch and (back or members is not None):
         fail("--back and --members are for --watch; add it, or leave them out.")
@@ -77,7 +75,7 @@ def convert(
     facts = run_to_end(_facts(settings, group))
     if watch:
         start = ConversionStart.of(facts, back=back, members_min=members)
-        if not run_to_end(_follow(settings, facts, start, timeout, output)):
+        if not run_to_end(_follow(settings, facts, start, wait, output)):
             raise typer.Exit(Exit.NOT_SO)
         return
     prices = prices_of(settings, scales_for(settings, facts.seen))

@@ -25,7 +25,6 @@ from bellwether_kafka.coordinator.cli.output import (
     echo,
     print_document,
     ranges,
-    repeated,
 )
 from bellwether_kafka.coordinator.cli.read_groups import (
     BROKER,
@@ -76,22 +75,16 @@ def groups(
     bootstrap: Bootstrap = None,
     config: Config = None,
     output: As = Output.TABLE,
-    watch: Watch = False,
-    interval: Interval = 10.0,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, ANY_GROUP)
-
-    def show() -> None:
-        rows = run_to_end(_list(settings))
-        if output.is_document:
-            print_document([_values(row) for row in rows], one_of_many=watch)
-            return
-        draw_groups(rows, wide=output is Output.WIDE)
-        for row in rows:
-            for anomaly in row.anomalies or ():
-                echo(f"{row.group.group_id}: {anomaly.message}")
-
-    repeated(show, interval if watch else None)
+    rows = run_to_end(_list(settings))
+    if output.is_document:
+        print_document([_values(row) for row in rows])
+        return
+    draw_groups(rows, wide=output is Output.WIDE)
+    for row in rows:
+        for anomaly in row.anomalies or ():
+            echo(f"{row.group.group_id}: {anomaly.message}")
 
 
 def describe(

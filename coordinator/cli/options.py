@@ -1,6 +1,7 @@
 """Options that several commands share, and the settings made from them. Wrong settings end the process with a
 sentence."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +18,15 @@ Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:por
 Config = Annotated[Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again until Ctrl-C.")]
 WAIT_S_MAX = 604_800.0  # a week; nothing can be waited for "inf" seconds
+Topic = Annotated[
+    str | None,
+    typer.Option(help="The control topic, else the file's, which is bellwether-control unless it says another."),
+]
+FOR_HELP = "How long, such as 30s, 10m, 12h or 7d"
+WAIT_HELP = "Seconds to wait until it is so; exits 1 if it is not by then."
+Wait = Annotated[float, typer.Option(help=WAIT_HELP, min=0.0, max=WAIT_S_MAX)]
 Interval = Annotated[float, typer.Option(help="Seconds between refreshes.", min=1.0, max=WAIT_S_MAX)]
+UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 ANY_NAME = "*"  # for the group without a name, which brokers list if a consumer commits without group.id
 ANY_GROUP = "any"  # settings require a group, and most commands lead none
 
@@ -71,6 +80,14 @@ def check_client(settings: Settings) -> None:
         check_kerberos(client_config(settings.properties))
     except ClientConfigError as error:
         fail(str(error))
+
+
+def duration_ms(text: str) -> int:
+    """Returns what --for says, such as "30m", in milliseconds, or ends the process with a sentence."""
+    hit = re.fullmatch(r"(\d{1,6})(ms|[smhd])", text.strip())
+    if hit is None or not int(hit[1]):
+        fail(f"--for is '{text}', but must be a number and s, m, h or d, such as 30m.")
+    return int(hit[1]) * UNITS_MS[hit[2]]
 
 
 def group_settings(settings: Settings, group: str) -> GroupSettings:

@@ -6,9 +6,7 @@ error.
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import groupby, zip_longest
 from typing import Annotated, Any, NoReturn
@@ -85,19 +83,6 @@ def fail(message: str) -> NoReturn:
 def print_document(document: Any, *, one_of_many: bool = False) -> None:
     """Prints a document of JSON values. `one_of_many`: further documents follow, so it is printed on one line."""
     echo_lines(json.dumps(document, indent=None if one_of_many else 2))
-
-
-def repeated(show: Callable[[], None], interval_s: float | None) -> None:
-    """Calls `show` once, or on a clean screen every `interval_s` seconds until Ctrl-C, which then ends it normally."""
-    if interval_s is None:
-        show()
-        return
-    with suppress(KeyboardInterrupt):
-        while True:
-            Console().clear()  # clears terminals only
-            show()
-            sys.stdout.flush()
-            time.sleep(interval_s)
 
 
 class Console(rich.console.Console):

@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
 from bellwether_kafka.coordinator.cli.offline import installed_version
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, Interval, Watch, settings_for
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
     Console,
@@ -29,7 +29,6 @@ from bellwether_kafka.coordinator.cli.output import (
     fail,
     print_document,
     ranges,
-    repeated,
 )
 from bellwether_kafka.coordinator.cli.plan_file import plan_file, write_plan_file
 from bellwether_kafka.coordinator.cli.read_groups import (
@@ -41,7 +40,7 @@ from bellwether_kafka.coordinator.cli.read_groups import (
 )
 from bellwether_kafka.coordinator.kafka.client import read_size_limit
 from bellwether_kafka.coordinator.kafka.wire import BROKER_PROTOCOLS
-from bellwether_kafka.coordinator.membership import NOT_READ, SizeLimit
+from bellwether_kafka.coordinator.membership import SizeLimit
 from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation import (
     Observation,
@@ -64,31 +63,16 @@ def plan(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit 1 where the plan would move something.")
     ] = False,
-    watch: Watch = False,
-    interval: Interval = 10.0,
     out: Annotated[
         Path | None, typer.Option("--out", help="Also write the plan to this file, with the state that it is for.")
     ] = None,
 ) -> None:
-    if watch and (detailed_exitcode or out is not None):
-        fail("--detailed-exitcode and --out are for a single refresh; leave them out, or --watch.")
     settings, _ = settings_for(bootstrap, config, group)
-    changes = False
-
-    admin = admin_of(settings.properties)
-    size_limit = NOT_READ
-
-    def show() -> None:
-        nonlocal changes, size_limit
-        if size_limit.members is None:
-            size_limit = read_size_limit(admin, LIMIT_S)
-        seen, shadow = observe_with_plan(settings, group)
-        foreseen = _foreseen(settings, seen, size_limit)
-        changes = _show(settings, seen, shadow, foreseen, output, watch=watch)
-        if out is not None:
-            _write(out, seen, shadow)
-
-    repeated(show, interval if watch else None)
+    size_limit = read_size_limit(admin_of(settings.properties), LIMIT_S)
+    seen, shadow = observe_with_plan(settings, group)
+    changes = _show(settings, seen, shadow, _foreseen(settings, seen, size_limit), output)
+    if out is not None:
+        _write(out, seen, shadow)
     if detailed_exitcode and changes:
         raise typer.Exit(Exit.NOT_SO)
 
@@ -116,8 +100,6 @@ def _show(
     shadow: Shadow,
     foreseen: Removals | None,
     output: Output,
-    *,
-    watch: bool,
 ) -> bool:
     """Prints the plan. Returns whether it would move anything."""
     picture = _picture(seen, shadow)
@@ -126,7 +108,7 @@ def _show(
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
         more: dict[str, Any] = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": seen.hypothetical}
         more |= {"take_over": None if foreseen is None else asdict(foreseen)}
-        print_document(asdict(picture) | more, one_of_many=watch)
+        print_document(asdict(picture) | more)
     else:
         warn_hypothetical(seen)
         _draw_plan(seen, shadow, foreseen, wide=output is Output.WIDE)

@@ -10,7 +10,7 @@ import structlog
 import typer
 
 from bellwether_kafka.coordinator.cli.offline import installed_version
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, load_settings, read_settings
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Topic, load_settings, read_settings
 from bellwether_kafka.coordinator.cli.output import echo
 from bellwether_kafka.coordinator.guard import GRACE_S, GRACE_S_MAX, GuardArguments, run_guard
 from bellwether_kafka.coordinator.properties import service_links
@@ -72,13 +72,9 @@ def guard(
     fence: Annotated[
         bool, typer.Option("--fence/--no-fence", help="End the transactions that it leaves open when it is gone.")
     ] = True,
-    bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)
-    ] = None,
-    topic: Annotated[
-        str | None, typer.Option(help="The control topic, bellwether-control unless the file names one.")
-    ] = None,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
 ) -> None:
     named, ids = tuple(command or ()), tuple(client_id or ())
     given = GuardArguments(group, named, pid, pid_file, state_dir, ids, grace, fence, bootstrap, config, topic)

@@ -38,7 +38,7 @@ def history(
     file: Annotated[Path, typer.Option(help="The file to write: Avro, or JSON if its name ends with .jsonl.")],
     config: Config = None,
     bootstrap: Bootstrap = None,
-    topic: Annotated[str, typer.Option(help="The events topic.")] = "bellwether.events",
+    topic: Annotated[str, typer.Option("--events-topic", help="The events topic.")] = "bellwether.events",
     registry_url: Annotated[
         str | None, typer.Option(help="The Schema Registry, if events are framed for it; else the file's.")
     ] = None,

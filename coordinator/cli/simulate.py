@@ -65,7 +65,7 @@ def simulate(
     ] = None,
     add: Annotated[int, typer.Option(help="How many members join.", min=0, max=1_000)] = 0,
     add_rack: Annotated[list[str] | None, typer.Option(help="Their racks, in turn.")] = None,
-    topic: Annotated[list[str] | None, typer.Option(help="NAME=N: a topic with N partitions.")] = None,
+    partitions: Annotated[list[str] | None, typer.Option(help="NAME=N: a topic with N partitions.")] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +77,7 @@ def simulate(
 ) -> None:
     members, without_racks = _leaving(without or ())
     racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
-    topics = _topics(topic or [])
+    topics = _topics(partitions or [])
     settings, _ = settings_for(bootstrap, config, group)
     seen, shadow = observe_with_plan(settings, group)
     change = Change(_in_full(seen, members), without_racks, racks, topics)
@@ -252,7 +252,7 @@ def _topics(given: list[str]) -> dict[str, int]:
         name, _, number = text.partition("=")
         partitions = whole_number(number)
         if partitions is None or not name:
-            fail(f"--topic {text} cannot be used; write NAME=N, such as orders=24.")
+            fail(f"--partitions {text} cannot be used; write NAME=N, such as orders=24.")
         counts[name] = partitions
     return counts
 

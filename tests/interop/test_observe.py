@@ -76,7 +76,7 @@ def test_groups_are_assessed_under_every_policy(kafka: KafkaCluster, protocol: s
         wait_settled(members, partitions_of({group: 6}), spread=1)
         before = rebalances(kafka, group)
         ended = run_to_end(
-            ["assess", group, "--bootstrap", kafka.bootstrap, "--for", "3", "--interval", "1", "-o", "json"]
+            ["assess", group, "--bootstrap", kafka.bootstrap, "--for", "3s", "--interval", "1", "-o", "json"]
         )
         assert ended.code == 0, ended.text
         (reported,) = json.loads(ended.stdout)
@@ -232,7 +232,9 @@ def is_published(events: list[tuple[str, dict[str, Any]]], line: Mapping[str, An
 
 def assessed_from(kafka: KafkaCluster, events: str, group: str, file: Path) -> dict[str, Any]:
     """The period of the records that `bellwether debug history` copies."""
-    copied = run_to_end(["debug", "history", "--bootstrap", kafka.bootstrap, "--topic", events, "--file", str(file)])
+    copied = run_to_end(
+        ["debug", "history", "--bootstrap", kafka.bootstrap, "--events-topic", events, "--file", str(file)]
+    )
     assert copied.code == 0, copied.text
     ended = run_to_end(["assess", group, "--bootstrap", kafka.bootstrap, "--history", str(file), "-o", "json"])
     assert ended.code == 0, ended.text

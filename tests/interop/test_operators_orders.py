@@ -194,7 +194,9 @@ def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path)
             lambda: "rack:az1 in 'honest-orders' (new disks): withdrawn" in decisions()[-1]["cause"], 60, lead.tail
         )
     history = tmp_path / "history"
-    copied = run_to_end(["debug", "history", "--bootstrap", kafka.bootstrap, "--topic", events, "--file", str(history)])
+    copied = run_to_end(
+        ["debug", "history", "--bootstrap", kafka.bootstrap, "--events-topic", events, "--file", str(history)]
+    )
     assert copied.code == 0, copied.text
     replayed = run_to_end(["debug", "replay", str(history)])
     assert replayed.code == 0, replayed.text

@@ -174,7 +174,7 @@ def test_a_simulation_says_what_a_lost_rack_costs(kafka: KafkaCluster, tmp_path:
         assert [lost_member["moved"] for lost_member in joined] == [3, 0]
         assert joined[0]["pending"] == 3
         assert (joined[1]["kept"], joined[1]["new"]) == (12, 0), "what is handed out was counted when it was planned"
-        (grown,) = reported("simulate", group, path, "--topic", f"{group}=24")
+        (grown,) = reported("simulate", group, path, "--partitions", f"{group}=24")
         assert (grown["kept"], grown["new"], grown["moved"]) == (12, 12, 0)
         refused = run_to_end(["simulate", group, "--config", str(path), "--without", "rack:az9"])
         assert (refused.code, "az9" in refused.stderr) == (2, True)

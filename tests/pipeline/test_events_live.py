@@ -84,7 +84,9 @@ def weights_are_described(kafka: KafkaCluster, group: str, topic: str, directory
 def history_is_replayed(kafka: KafkaCluster, topic: str, path: Path, counts: Counter[str]) -> None:
     """`bellwether debug history` copies at least what was read before, every policy decides on it without a failure,
     and `replay` as the leader did."""
-    copied = run_to_end(["debug", "history", "--bootstrap", kafka.bootstrap, "--topic", topic, "--file", str(path)])
+    copied = run_to_end(
+        ["debug", "history", "--bootstrap", kafka.bootstrap, "--events-topic", topic, "--file", str(path)]
+    )
     assert copied.code == 0, copied.text
     history = read_history(path)
     assert not history.refused

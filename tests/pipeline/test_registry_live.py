@@ -80,7 +80,7 @@ def test_every_reader_of_the_framing_reads_the_events(kafka: KafkaCluster, regis
     decisions = [read(registry, message)[0] for message in messages].count("decision")
     assert sum(row["rebalances"] for row in as_dicts(TABLES["rebalances"](raw, schemas, Options()))) == decisions
 
-    words = ["debug", "history", "--bootstrap", kafka.bootstrap, "--topic", EVENTS, "--registry-url", registry]
+    words = ["debug", "history", "--bootstrap", kafka.bootstrap, "--events-topic", EVENTS, "--registry-url", registry]
     copied = run_to_end([*words, "--file", str(tmp_path / "history")])
     assert copied.code == 0, copied.text
     history = read_history(tmp_path / "history")

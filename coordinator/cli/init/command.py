@@ -49,7 +49,7 @@ class GivenOptions:
     lead: Sequence[str] | None
     rack: str | None
     out: Path | None
-    force: bool
+    overwrite: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ def init(
             help=f"Do not ask where there is a default: no login, every group observed, no rack, {FILE}.",
         ),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite the file if it exists.")] = False,
 ) -> None:
-    given = GivenOptions(bootstrap, property_, observe, lead, rack, out, force)
+    given = GivenOptions(bootstrap, property_, observe, lead, rack, out, overwrite)
     try:
         _init(Questions(terminal=sys.stdin.isatty(), defaults=yes), given)
     except AnswerError as error:
@@ -100,7 +100,7 @@ def init(
 def _init(questions: Questions, given: GivenOptions) -> None:
     """Asks, reads the cluster and writes the file. Raises AnswerError."""
     if given.out is not None:
-        _check_target(given.out, force=given.force)
+        _check_target(given.out, overwrite=given.overwrite)
     properties, variables = _properties(questions, given)
     settings = load_settings(None, None, {"kafka": properties, "groups": [ANY_GROUP]})
     check_client(settings)
@@ -109,7 +109,7 @@ def _init(questions: Questions, given: GivenOptions) -> None:
     led = run_to_end(_led(settings, groups.lead))
     where = _rack(questions, cluster.racks, given.rack)
     file = given.out or Path(questions.answer("the file to write", "a path", "--out", str(FILE)))
-    _check_target(file, force=given.force)
+    _check_target(file, overwrite=given.overwrite)
     written = _write(file, text_of(Draft(properties, groups.observe, led, cluster.racks, where, variables)))
     for entry in written.groups:
         if not any(entry.selects(name) for name in cluster.names):
@@ -178,11 +178,11 @@ def _rack(questions: Questions, racks: Sequence[str], given: str | None) -> str:
     return rack_of(given or "", racks)
 
 
-def _check_target(file: Path, *, force: bool) -> None:
+def _check_target(file: Path, *, overwrite: bool) -> None:
     if not file.parent.is_dir():
         fail(f"The folder {file.parent} does not exist; make it, or change --out.")
-    if file.exists() and not force:
-        fail(f"The file {file} exists; use --force to overwrite it, or change --out.")
+    if file.exists() and not overwrite:
+        fail(f"The file {file} exists; use --overwrite, which replaces it, or change --out.")
 
 
 def _write(file: Path, text: str) -> Settings:

@@ -10,8 +10,8 @@ import typer
 
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config
-from bellwether_kafka.coordinator.cli.orders.service import DryRun, Reason, Topic, Wait, now_ms, order_service, owner
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Topic, Wait
+from bellwether_kafka.coordinator.cli.orders.service import DryRun, Reason, now_ms, order_service, owner
 from bellwether_kafka.coordinator.cli.output import As, Output, echo, fail
 from bellwether_kafka.coordinator.cli.plan_file import (
     GroupStateOfPlan,

@@ -12,7 +12,7 @@ import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group
+from bellwether_kafka.coordinator.cli.options import FOR_HELP, Bootstrap, Config, Group, Topic, Wait, duration_ms
 from bellwether_kafka.coordinator.cli.orders.service import (
     AllGroups,
     DryRun,
@@ -20,10 +20,7 @@ from bellwether_kafka.coordinator.cli.orders.service import (
     GroupOrAll,
     OrderService,
     Reason,
-    Topic,
-    Wait,
     document,
-    duration_ms,
     now_ms,
     order_service,
     owner,
@@ -35,7 +32,6 @@ from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.coordinator.names import for_shell, listed
 
 SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVED: "until it is removed, at most "}
-FOR_HELP = "How long the order stays in force, such as 30m, 12h or 7d"
 
 # The parameters of commands, by name: the type with its help, and the default, if it has one.
 PARAMETERS: Mapping[str, tuple[Any, Any]] = {

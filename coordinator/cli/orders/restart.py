@@ -16,13 +16,12 @@ import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.options import WAIT_S_MAX, Bootstrap, Config, Group
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, Topic, Wait
 from bellwether_kafka.coordinator.cli.orders.service import (
     Force,
     OrderService,
     Place,
     Reason,
-    Topic,
     now_ms,
     order_service,
     owner,
@@ -38,19 +37,9 @@ MEMBER = "{member}"
 SPARE_S = 60.0
 STATED_MS = 60_000  # by then the process may be back
 STANDARD_ERROR = 2  # for the command's output, which must not mix with Bellwether's document
-READY_HELP = "Seconds to wait until it is ready; exits 1 if it is not by then."
-ReadyWait = Annotated[float, typer.Option(help=READY_HELP, min=0.0, max=WAIT_S_MAX)]
 Command = Annotated[
     str,
     typer.Option("--exec", help="What restarts one member and returns when it has; {member} is replaced by its id."),
-]
-RollWait = Annotated[
-    float,
-    typer.Option(
-        help="Seconds that each step may take: until a member is empty, and until it has its share.",
-        min=0.0,
-        max=WAIT_S_MAX,
-    ),
 ]
 Only = Annotated[list[str] | None, typer.Option("--member", help="Only this member, by its id; may be repeated.")]
 
@@ -68,7 +57,7 @@ class Restarted:
 def ready(
     group: Group,
     where: Place,
-    wait: ReadyWait = 0.0,
+    wait: Wait = 0.0,
     bootstrap: Bootstrap = None,
     config: Config = None,
     topic: Topic = None,
@@ -90,7 +79,7 @@ def roll(
     group: Group,
     exec_: Command,
     member: Only = None,
-    wait: RollWait = 600.0,
+    wait: Wait = 600.0,
     reason: Reason = "",
     force: Force = False,
     bootstrap: Bootstrap = None,

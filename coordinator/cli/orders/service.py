@@ -5,7 +5,6 @@ in effect. WRITE on the topic is the permission. It also has the options that co
 import asyncio
 import getpass
 import os
-import re
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ import typer
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.options import WAIT_S_MAX, settings_for, settings_without_group
+from bellwether_kafka.coordinator.cli.options import settings_for, settings_without_group
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, not_evacuated
 from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document
 from bellwether_kafka.coordinator.cli.plan import show_plan
@@ -36,15 +35,8 @@ NO_TOPIC = (
     'control_topic = "" means that nobody gives orders; name the topic that the process reads, there or with --topic.'
     " A process without one leaves all its groups at SIGUSR1."
 )
-UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 Place = Annotated[str, typer.Argument(metavar="WHERE", help="member:ID.")]
-Topic = Annotated[
-    str | None,
-    typer.Option(help="The control topic, else the file's, which is bellwether-control unless it says another."),
-]
 Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
-FOLLOW_HELP = "Seconds to follow it until it is in effect; exits 1 if it is not by then."
-Wait = Annotated[float, typer.Option(help=FOLLOW_HELP, min=0.0, max=WAIT_S_MAX)]
 Force = Annotated[bool, typer.Option("--force", help="Save the order although no process could carry it out now.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan that would follow, and order nothing.")]
 GroupOrAll = Annotated[
@@ -271,14 +263,6 @@ def _once() -> Callable[[str], None]:
             echo(sentence, err=True)
 
     return echo_once
-
-
-def duration_ms(text: str) -> int:
-    """Returns a duration such as "30m" in milliseconds, or ends the process with a sentence."""
-    hit = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
-    if hit is None or not int(hit[1]):
-        fail(f"--for is '{text}', but must be a number and s, m, h or d, such as 30m.")
-    return int(hit[1]) * UNITS_MS[hit[2]]
 
 
 def follow(missing: Callable[[float], str], wait_s: float, pause_s: float) -> bool:

@@ -124,7 +124,7 @@ def test_the_service_and_its_commands_log_in_by_a_keytab(realm: Realm, tmp_path:
 
 
 def was_recorded(path: Path, topic: str, file: Path) -> bool:
-    ended = run_to_end(["debug", "history", "--file", str(file), "--topic", topic, "--config", str(path)])
+    ended = run_to_end(["debug", "history", "--file", str(file), "--events-topic", topic, "--config", str(path)])
     return ended.code == 0 and file.stat().st_size > 0
 
 

@@ -161,7 +161,9 @@ def strangers(cluster: KafkaCluster, group: str) -> list[Rebalance]:
 def decided_again(cluster: KafkaCluster, events: str, folder: Path) -> list[dict[str, Any]]:
     """What `bellwether debug replay` says of each rebalance that is recorded in this topic by now."""
     file = folder / "history"
-    copied = run_to_end(["debug", "history", "--bootstrap", cluster.bootstrap, "--topic", events, "--file", str(file)])
+    copied = run_to_end(
+        ["debug", "history", "--bootstrap", cluster.bootstrap, "--events-topic", events, "--file", str(file)]
+    )
     assert copied.code == 0, copied.text
     replayed = run_to_end(["debug", "replay", str(file), "--output", "json"])
     assert replayed.code in (0, 4), replayed.text

@@ -151,7 +151,7 @@ class ConvertibleGroup:
 @contextmanager
 def watched(cluster: KafkaCluster, group: str, *options: str) -> Iterator[list[str]]:
     """Yields a list that has the lines of `convert --watch` at the end. Raises AssertionError if it did not succeed."""
-    arguments = ["convert", group, "--watch", "--timeout", str(WATCH_S), "-o", "json", "--bootstrap", cluster.bootstrap]
+    arguments = ["convert", group, "--watch", "--wait", str(WATCH_S), "-o", "json", "--bootstrap", cluster.bootstrap]
     lines: list[str] = []
     with subprocess.Popen(
         [*COMMAND, *arguments, *options],

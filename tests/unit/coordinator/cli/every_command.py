@@ -64,7 +64,7 @@ ARGUMENTS = {
     "doctor": "{group} {brokers}",
     "explain": "{group} {brokers}",
     "groups": "{brokers}",
-    "debug history": "--file {folder}/copied --topic bellwether.events {brokers}",
+    "debug history": "--file {folder}/copied --events-topic bellwether.events {brokers}",
     "orders": "{control}",
     "plan": "{group} {brokers} --detailed-exitcode",
     "debug ready": "{group} member:a {control}",

@@ -103,7 +103,7 @@ GROUPS = ("healthy", "crossed", "skewed", "stuck", "ghosted", "storm")
 
 @pytest.fixture(scope="module")
 def reported(config: Path) -> dict[str, Any]:
-    assessed_groups = json.loads(asked(config, *GROUPS, "--for", "20", "--interval", "0.5", "-o", "json"))
+    assessed_groups = json.loads(asked(config, *GROUPS, "--for", "20s", "--interval", "0.5", "-o", "json"))
     return {assessed["group"]: assessed for assessed in assessed_groups}
 
 
@@ -238,7 +238,7 @@ def assessed_beside_a_silent_broker(config: Path, *arguments: str) -> subprocess
 
 
 def test_a_group_that_is_silent_for_a_while_ends_no_assessment(config: Path) -> None:
-    asked = ("healthy", "crossed", "mute", "--for", "1.5", "--interval", "0.5", "-o", "json")
+    asked = ("healthy", "crossed", "mute", "--for", "1500ms", "--interval", "0.5", "-o", "json")
     ended = assessed_beside_a_silent_broker(config, *asked)
     assert ended.returncode == Exit.DONE, ended.stderr
     assert [assessed["group"] for assessed in json.loads(ended.stdout)] == ["healthy", "crossed"]

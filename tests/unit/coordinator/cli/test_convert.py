@@ -79,7 +79,7 @@ def test_each_change_is_a_line_until_the_group_has_settled(brokers: EmbeddedClus
 
 @pytest.mark.embedded
 def test_a_group_that_does_not_settle_in_time_ends_it_with_a_code_and_what_is_pending(brokers: EmbeddedCluster) -> None:
-    options = ("--back", "--timeout", "1", "--bootstrap", brokers.bootstrap)
+    options = ("--back", "--wait", "1", "--bootstrap", brokers.bootstrap)
     Converting.described = 1
     ended = bellwether("convert", "g", "--watch", *options)
     assert (ended.returncode, ended.stderr) == (

@@ -151,8 +151,6 @@ def test_the_exit_code_of_a_plan_says_whether_it_changes_anything(uneven: str, m
     assert bellwether(*asked).returncode == Exit.NOT_SO
     monkeypatch.setattr(wire, "Transport", AllKinds)
     assert bellwether(*asked).returncode == Exit.DONE
-    refused = bellwether(*asked, "--watch")
-    assert (refused.returncode, refused.stdout) == (Exit.INPUT, "")
 
 
 @pytest.mark.parametrize("given", ["app-0bc2", "app-0b", SECOND_ID, f"member:{SECOND_ID}", "member:app-0bc2"])
@@ -184,21 +182,6 @@ def test_the_members_of_a_group_have_short_ids_unless_it_is_wide(uneven: str) ->
     wide = message("describe", "stable", "-o", "wide", bootstrap=uneven)
     assert f"\n{FIRST_ID}  app " in wide
     assert " /h " in wide
-
-
-@pytest.mark.parametrize("command", ["groups", "plan stable"])
-def test_watch_shows_it_again_until_ctrl_c(command: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    refreshes = iter((None, KeyboardInterrupt()))
-
-    def sleep(_seconds: float) -> None:
-        for ended in refreshes:
-            if ended:
-                raise ended
-            return
-
-    monkeypatch.setattr("bellwether_kafka.coordinator.cli.output.time", SimpleNamespace(sleep=sleep))
-    once = message(*command.split(), bootstrap=bootstrap)
-    assert message(*command.split(), "--watch", bootstrap=bootstrap) == once * 2
 
 
 def interrupted_after(refreshes: int, monkeypatch: pytest.MonkeyPatch) -> None:

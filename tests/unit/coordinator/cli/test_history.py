@@ -16,7 +16,7 @@ def test_mistakes_are_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert missing.exit_code == 2
     assert "cannot be read" in missing.stderr
     absent = RUNNER.invoke(
-        app, ["debug", "history", "--bootstrap", "nowhere", "--file", str(tmp_path / "h"), "--topic", "t"]
+        app, ["debug", "history", "--bootstrap", "nowhere", "--file", str(tmp_path / "h"), "--events-topic", "t"]
     )
     assert absent.exit_code == 2
     assert "Traceback" not in absent.output

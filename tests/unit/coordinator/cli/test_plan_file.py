@@ -105,12 +105,10 @@ def test_a_plan_is_written_to_a_pipe(groups: ShownGroups, tmp_path: Path) -> Non
         assert json.loads(reads.result(10))["before"]["group"] == "g"
 
 
-def test_a_place_that_is_none_and_a_plan_again_and_again_are_refused(groups: ShownGroups, tmp_path: Path) -> None:
+def test_a_place_that_is_none_is_refused(groups: ShownGroups, tmp_path: Path) -> None:
     groups.show(SKEWED)
     refused = groups.run("plan", "g", "--out", str(tmp_path / "no" / "plan.json"))
     assert (refused.returncode, "check --out" in refused.stderr) == (Exit.INPUT, True)
-    refused = groups.run("plan", "g", "--watch", "--out", "plan.json")
-    assert (refused.returncode, "--out" in refused.stderr) == (Exit.INPUT, True)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_the_lines_of_assess_on_the_page_are_what_the_command_prints(monkeypatch
     (shown,) = re.findall(r"assess .*?```text\n(.*?)```", page, re.DOTALL)
     with EmbeddedCluster(brokers=2) as brokers:
         brokers.create_topic("orders", 6)
-        asked = shlex.split("assess orders --for 1")
+        asked = shlex.split("assess orders --for 1s")
         ended = bellwether(*asked, BELLWETHER_KAFKA_BOOTSTRAP_SERVERS=brokers.bootstrap, COLUMNS="200")
     printed = [line.rstrip() for line in ended.stdout.splitlines()]
     lines = [line.removeprefix("   ") for line in shown.splitlines()]

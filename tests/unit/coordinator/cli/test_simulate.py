@@ -93,11 +93,3 @@ def test_simulate_without_a_member_says_how_long_its_pause_may_be(groups: ShownG
     assert (document["unowned_s_max"], document["unowned_s_max_with_a_guard"]) == (48.0, 3.2)
     ended = groups.run("simulate", "g", "--without", "b")
     assert (ended.returncode, ended.stderr) == (2, "--without b cannot be used; write member:ID or rack:NAME.\n")
-
-
-@pytest.mark.parametrize("option", ["--without-member=b", "--crash", "--restore-rate"])
-def test_an_option_that_is_gone_says_what_to_write(option: str, groups: ShownGroups) -> None:
-    ended = groups.run("simulate", "g", option, "member:b")
-    assert ended.returncode == 2
-    assert f"{option.partition('=')[0]} is gone; " in ended.stderr
-    assert "--without member:ID" in " ".join(ended.stderr.split())

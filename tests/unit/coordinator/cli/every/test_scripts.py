@@ -3,17 +3,21 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+import typer.main
 
-from bellwether_kafka.coordinator.cli import EXIT_CODES, Exit, groups, top
+from bellwether_kafka.coordinator.cli import EXIT_CODES, Exit, app, groups, top
 from bellwether_kafka.coordinator.cli.command_table import COMMANDS, REMOVED
 from bellwether_kafka.coordinator.cli.lazy import with_exit_codes
 from bellwether_kafka.coordinator.cli.output import Console, Table
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.kit.commands import bellwether
+from tests.unit.coordinator.cli.every_command import ALL
 
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
 HELP_CPU_S = 0.3  # the machine may be busy, so what counts is the time that the process computes
@@ -150,3 +154,26 @@ def test_a_command_that_is_gone_says_what_to_write(name: str) -> None:
     ended = bellwether(name, "orders", "--bootstrap", "broker:9092")
     assert ended.returncode == Exit.INPUT
     assert f"`bellwether {name}` is gone; write `{REMOVED[name]}`." in " ".join(ended.stderr.split())
+
+
+def removed_options(commands: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Each option that a command has had, with what to write."""
+    for name, command in (commands or typer.main.get_command(app)).commands.items():
+        if hasattr(command, "commands"):
+            yield from removed_options(command, (*path, name))
+        else:
+            yield from (((*path, name), option, instead) for option, instead in command.removed.items())
+
+
+@pytest.mark.parametrize(("words", "option", "instead"), [*removed_options()])
+def test_an_option_that_is_gone_says_what_to_write(words: tuple[str, ...], option: str, instead: str) -> None:
+    for given in (option, f"{option}=x"):
+        ended = bellwether(*words, given)
+        assert ended.returncode == Exit.INPUT
+        assert f"{option} is gone; {instead}." in " ".join(ended.stderr.split())
+
+
+@pytest.mark.parametrize("option", ["--topic", "--for", "--force", "--wait"])
+def test_an_option_means_one_thing(option: str) -> None:
+    helps = {p.help for command in ALL.values() for p in command.params if option in p.opts}
+    assert len({text.removesuffix("; else until resume.").rstrip(".") for text in helps}) == 1, helps

@@ -18,7 +18,7 @@ from tests.kit.commands import bellwether
         (("--yes", "--property", "sasl.password=hunter2"), "use sasl.password.file=PATH."),
         (("--bootstrap", "b:1", "--property", "sasl.password.file=/no"), "cannot be read"),
         (("--out", "nowhere/b.toml"), "The folder nowhere does not exist"),
-        (("--out", "there.toml"), "The file there.toml exists; use --force"),
+        (("--out", "there.toml"), "The file there.toml exists; use --overwrite"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_writes_nothing(
