@@ -162,7 +162,7 @@ def refuse_unreadable(cluster: ClusterView, remembered: ClusterView) -> None:
     if unknown:
         named = ", ".join(f"'{topic}'" for topic in unknown[:UNREADABLE_SHOWN])
         remedy = f"grant Bellwether's principal the ACL DESCRIBE on Topic {named}"
-        reason = f"metadata of {len(unknown)} subscribed topics cannot be read; {remedy}"
+        reason = f"metadata of {len(unknown)} topics cannot be read; {remedy}"
         raise shared.RefusalError(shared.RefusalCause.TOPICS, reason)
 
 
