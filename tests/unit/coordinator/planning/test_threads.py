@@ -1,6 +1,9 @@
-"""Plans of many groups at once: each gets its turn, and only foreign code, which may hang, waits for none."""
+"""Plans of many groups at once: each gets its turn, and only foreign code, which may hang, waits for none. After
+the warm-up, a plan imports nothing any more."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -8,6 +11,7 @@ import pytest
 
 from bellwether_kafka.coordinator.planning import Turns
 from bellwether_kafka.coordinator.planning.threads import PlanThreads, Urgency
+from tests.paths import ROOT
 
 COMPARISONS = 2
 TURNS = 8
@@ -130,3 +134,30 @@ async def test_a_cheaper_plan_does_not_wait_behind_plans_that_are_late() -> None
     assert await PlanThreads(turns).run(lambda: "cheap", LIMIT_S, Urgency.LAST_CHANCE) == "cheap"
     work.let_go.set()
     assert await hangs == 1
+
+
+# ---- the first plan ------------------------------------------------------------------------------------------------
+
+FIRST_PLAN = """
+import sys
+from bellwether_kafka.coordinator.planning import threads
+from bellwether_kafka.coordinator.runtime import process
+{warm}
+before = set(sys.modules)
+threads.warm_up()
+print(len(set(sys.modules) - before))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("warm", "imports_more"), [("", True), ("threads.warm_up()", False)])
+def test_only_the_first_plan_imports_anything(warm: str, imports_more: bool) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_PLAN.format(warm=warm)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (int(done.stdout) > 0) == imports_more
