@@ -2,6 +2,7 @@
 
 from bellwether_kafka.coordinator.runtime.asking import Asking, ServedGroup
 from bellwether_kafka.coordinator.runtime.group_watch import GroupWatch, GroupWatches
+from bellwether_kafka.coordinator.runtime.led_groups import GroupsConfig
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.outside import Outside
 from bellwether_kafka.coordinator.runtime.process import serve

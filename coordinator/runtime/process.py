@@ -15,6 +15,7 @@ from bellwether_kafka.coordinator.planning import ApplicationError, RackFileErro
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.group_weights import GroupWeights
 from bellwether_kafka.coordinator.runtime.groups_now import in_words, kept_out, not_ready, present_of, rows, statuses
+from bellwether_kafka.coordinator.runtime.led_groups import GroupsConfig
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, in_background
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.outside import Outside
@@ -79,10 +80,9 @@ async def serve(
     events = EventsOut.of(settings, metrics.registry)
 
     costs = CostMetrics(metrics, settings.cost, weights)
-    service = Service(
-        settings.properties,
-        settings.memberships,
-        Policy(),
+    config = GroupsConfig(
+        properties=settings.properties,
+        groups=settings.memberships,
         policies=policies,
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
@@ -93,8 +93,8 @@ async def serve(
         lags_of=lags.lags_of,
         message_bytes_max=settings.message_bytes_max,
         racks=racks,
-        outside=outside,
     )
+    service = Service(config, outside)
     brokers = PlansForBrokers(
         settings.assignor_address,
         partial(observed_policy, service),

@@ -6,48 +6,41 @@ thread that sends heartbeats. The rest of the process shares another transport a
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import structlog
 
-from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import Rule, Weights
-from bellwether_kafka.coordinator import clocks, membership, planning
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.control import (
     Absence,
     AbsenceWatch,
     Controller,
-    ControlSettings,
     HandBackFile,
     PlacementOrder,
     ServedGroups,
     Stopped,
 )
-from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, ghost_watches
+from bellwether_kafka.coordinator.ghosts import GhostWatch, ghost_watches
+from bellwether_kafka.coordinator.groups import Describer
 from bellwether_kafka.coordinator.kafka import client, wire
-from bellwether_kafka.coordinator.observation import (
-    GroupObserver,
-    LagRefreshes,
-    Rhythms,
-    Sources,
-    as_if_led,
-)
-from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
+from bellwether_kafka.coordinator.observation import GroupObserver, Sources, as_if_led
 from bellwether_kafka.coordinator.runtime.group_watch import GroupWatches
 from bellwether_kafka.coordinator.runtime.lead_memory import LeadMemory
-from bellwether_kafka.coordinator.runtime.led_groups import LedGroups
-from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes, RefreshSources
+from bellwether_kafka.coordinator.runtime.led_groups import GroupsConfig, LedGroups
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, in_background
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
-from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
+from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.outside import Outside
 from bellwether_kafka.coordinator.runtime.readings import Brokers, watch_rack_file
+from bellwether_kafka.coordinator.runtime.refreshes import Refreshes
 from bellwether_kafka.coordinator.runtime.role_reports import remind, warn_of_guard
-from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
+from bellwether_kafka.coordinator.runtime.selection import Selection
 from bellwether_kafka.coordinator.runtime.until_answered import Connecting, SizeLimitWatch
 
 SIZE_LIMIT_S = 3.0  # how long to wait for the brokers' group.max.size; the start waits for it once
@@ -55,6 +48,7 @@ SIZE_LIMIT_S = 3.0  # how long to wait for the brokers' group.max.size; the star
 log = structlog.get_logger(__name__)
 
 NewDriver = Callable[[membership.MembershipConfig], MembershipDriver]
+Run = Callable[[], Awaitable[Any]]  # until it is cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,63 +65,30 @@ class Service:
 
     def __init__(
         self,
-        properties: Mapping[str, str],
-        groups: Sequence[membership.MembershipConfig],
-        policy: Policy,
-        *,
-        policies: Mapping[str, Policy] | None = None,
-        applications: Mapping[str, planning.Application] | None = None,
-        ghosts: Mapping[str, GhostOptions] | None = None,
-        observers: Observers | None = None,
-        weights: Callable[[], Weights] | None = None,
-        control: ControlSettings | None = None,
-        served: ServedGroups | None = None,
-        selection: Selection | None = None,
-        rhythms: Rhythms | None = None,
-        lags_of: LagsOf = LagRefreshes,
-        watch_interval_ms: int = 10_000,
-        message_bytes_max: int = planning.MESSAGE_BYTES_MAX,
-        racks: RackRules = NO_RULES,
+        config: GroupsConfig,
         outside: Outside | None = None,
+        *,
+        observers: Observers | None = None,
+        served: ServedGroups | None = None,
     ) -> None:
         self.connected = False
         self.connecting = Connecting()
         self.loop_watch = LoopWatch()  # of the memberships
-        self._properties = dict(properties)
-        self._groups = tuple(groups)
-        self._policy = policy
-        self._policies = dict(policies or {})  # by group; the others use `policy`
-        self._applications = dict(applications or {})  # by group: those that are Streams applications
-        self._selection = selection or self._as_configured()
+        self.observers = observers or Observers()
+        self.served = served
+        self._config = config
+        self._outside = outside or Outside()
+        self._selection = config.observed
         self._observed: ObservedGroups | None = None
         self._led_refreshes: ObservedGroups | None = None
-        self._lags_of = lags_of
-        self._watches: dict[str, GhostWatch] = {}
-        self._led = LedGroups(
-            self._applications,
-            self._policy_of,
-            weights=weights,
-            lags_of=lags_of,
-            message_bytes_max=message_bytes_max,
-            racks=racks,
-            relieve=self._relieve,
-            rules_in_force=self._rules_in_force,
-        )
+        self._ghosts: dict[str, GhostWatch] = {}
+        self._led = LedGroups(config, self._relieve, self._rules_in_force)
         self.runners = self._led.runners
         self._group_watches = GroupWatches(self._led.watches, self.runners)
-        self._ghosts = dict(ghosts or {})  # by group: which members may be removed
-        self.observers = observers or Observers()
-        self._weights = weights
-        self._control = control
-        self.served = served
-        self._rhythms = rhythms
         self._controller: Controller | None = None
         self._absences: AbsenceWatch | None = None
         self._stop_task: asyncio.Task[None] | None = None
         self._leaving = False
-        self._watch_interval_ms = watch_interval_ms
-        self._racks = racks
-        self._outside = outside or Outside()
 
     @property
     def observed(self) -> Mapping[str, GroupObserver]:
@@ -147,12 +108,12 @@ class Service:
         return runner is not None and runner.plan_in_force
 
     async def run(self, *, handle_signals: bool = True) -> ServiceOutcome:
-        troubles = [trouble for config in self._groups if (trouble := membership.check_timing(config))]
+        troubles = [trouble for config in self._config.groups if (trouble := membership.check_timing(config))]
         if troubles:
             return ServiceOutcome(membership.EXIT_CONFIG, tuple(troubles))
         try:
-            transport = self._outside.transport(self._properties)
-            heartbeats = self._outside.transport(self._properties) if self._leads else transport
+            transport = self._outside.transport(self._config.properties)
+            heartbeats = self._outside.transport(self._config.properties) if self._config.led else transport
         except wire.ClientConfigError as error:
             return ServiceOutcome(membership.EXIT_CONFIG, (str(error),))
         transports = {transport, heartbeats}
@@ -202,66 +163,35 @@ class Service:
                 refreshes.stop()
 
     async def _run(self, transport: wire.Transport, drivers: NewDriver) -> ServiceOutcome:
-        properties = wire.librdkafka_properties(self._properties)
-        refreshes = RefreshSources(transport, properties, self._outside)
-        reader = self._outside.cluster(properties) if self._leads else refreshes.reader
-        watch = client.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
-        describer = refreshes.shared
-        offsets = self._outside.offsets(reader, transport, describer)
-        sources = Sources(transport, reader, offsets)
-        watching: list[asyncio.Task[Any]] = [in_background(watch.run)]
-        watching += [in_background(partial(run, offsets, transport, reader.admin)) for run in self.observers.beside]
-        sizes = SizeLimitWatch(partial(client.read_size_limit, reader.admin, SIZE_LIMIT_S), self._size_limit_read)
-        release = transport.broker_version
-        if self._takes_over:
-            release, _ = await asyncio.gather(client.oldest_release(transport, reader), sizes.refresh())
-            watching.append(in_background(sizes.run))
-        own = Observers(on_note=[self._on_note], on_role=[self._on_role])
-        observers = Observers.of(self.observers, own)
-        brokers = Brokers(groups=describer, commits=transport, offsets=offsets)
-        for config in self._led.memberships(self._groups, release, sizes.limit):
-            warn_of_guard(config)
-            self._led.add(drivers(config), sources, watch, observers, brokers)
-        before = {group_id: runner.before_removal for group_id, runner in self.runners.items()}
-        self._watches = ghost_watches(self._ghosts, describer, self.runners, self.observers, before)
-        watching += [in_background(ghost_watch.run) for ghost_watch in self._watches.values()]
-        if self._control is not None and (self._control.topic or self.runners):
-            kept = self._outside.state_file("handed-back", self._properties.get("bootstrap.servers", ""))
-            self._controller = Controller(
-                self._outside.orders(self._properties, self._control.topic),
-                self._control,
-                self.runners,
-                on_control=self.observers.on_control,
-                on_stopped=self._members_stopped,
-                served=self.served,
-                hand_backs=HandBackFile(kept) if kept is not None else None,
-            )
-            if self._leaving:
-                self._controller.leave_all()
-            watching.append(in_background(self._controller.run))
-            self._absences = AbsenceWatch(self._controller.absences, describer, served=partial(as_if_led, describer))
-            watching.append(in_background(self._absences.run))
-        watching.append(in_background(partial(remind, self.roles, clocks.monotonic)))
-        memory = LeadMemory(self._outside.state_file("members", self._properties.get("bootstrap.servers", "")))
-        memory.remind(self.runners)
-        watching.append(in_background(partial(memory.run, self.runners)))
-        watching.append(in_background(self._group_watches.run))
-        if self._racks.file is not None:
-            watching.append(in_background(partial(watch_rack_file, self._racks.file)))
-        self._observed = observed = self._observed_groups(refreshes, transport)
+        properties = wire.librdkafka_properties(self._config.properties)
+        refreshes = Refreshes(self._config, transport, self._outside)
+        reader = self._outside.cluster(properties) if self._config.led else refreshes.reader
+        offsets = self._outside.offsets(reader, transport, refreshes.shared)
+        watching = [in_background(partial(run, offsets, transport, reader.admin)) for run in self.observers.beside]
+        background: list[Run] = [
+            *await self._lead(drivers, Sources(transport, reader, offsets), refreshes.shared),
+            *self._remove_ghosts(refreshes.shared),
+            *self._control(refreshes.shared),
+            *self._remember(),
+            self._group_watches.run,
+        ]
+        if self._config.racks.file is not None:
+            background.append(partial(watch_rack_file, self._config.racks.file))
+        self._observed = observed = refreshes.observed(self._selection, self.observers, self.rules_of)
         if self.runners and self.observers.on_led_seen:
-            self._led_refreshes = led_refreshes = self._led_groups(refreshes, transport)
-            watching.append(in_background(led_refreshes.run))
+            led = {group: self._config.selected(runner.config) for group, runner in self.runners.items()}
+            self._led_refreshes = refreshes.led(led, self._led.solvers, self.plan_in_force, self.observers.on_led_seen)
+            background.append(self._led_refreshes.run)
         self.connected = True
         if self.connecting.stopping.is_set():  # while the memberships were made
             self._stop_now()
+        running = [group.run for group in self.runners.values()]
+        # A reload may add groups to observe; until then the process ends with those that it leads.
+        observes = observed.observers or self._selection.patterns or not running
+        (running if observes else background).append(observed.run)
+        watching += [in_background(run) for run in background]
         try:
-            running = [group.run() for group in self.runners.values()]
-            if observed.observers or self._selection.patterns or not running:
-                running.append(observed.run())
-            else:  # a reload may add groups to observe; until then the process ends with those it leads
-                watching.append(in_background(observed.run))
-            codes = await asyncio.gather(*running)
+            codes = await asyncio.gather(*(run() for run in running))
         finally:
             self._stop_refreshes()
             refreshes.close()
@@ -275,23 +205,60 @@ class Service:
         messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
         return ServiceOutcome(max(codes, default=0), messages)
 
+    async def _lead(self, drivers: NewDriver, sources: Sources, describer: Describer) -> list[Run]:
+        """Makes the runners of groups to lead. Returns what runs beside them, as the next ones do."""
+        transport, reader = sources.transport, sources.reader
+        watch = client.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._config.watch_interval_ms)
+        sizes = SizeLimitWatch(partial(client.read_size_limit, reader.admin, SIZE_LIMIT_S), self._size_limit_read)
+        release = transport.broker_version
+        background: list[Run] = [watch.run]
+        if any(config.adopt == "take-over" for config in self._config.led):
+            release, _ = await asyncio.gather(client.oldest_release(transport, reader), sizes.refresh())
+            background.append(sizes.run)
+        observers = Observers.of(self.observers, Observers(on_note=[self._on_note], on_role=[self._on_role]))
+        brokers = Brokers(groups=describer, commits=transport, offsets=sources.offsets)
+        for config in self._led.memberships(release, sizes.limit):
+            warn_of_guard(config)
+            self._led.add(drivers(config), sources, watch, observers, brokers)
+        return background
+
+    def _remove_ghosts(self, describer: Describer) -> list[Run]:
+        before = {group_id: runner.before_removal for group_id, runner in self.runners.items()}
+        self._ghosts = ghost_watches(self._config.ghosts, describer, self.runners, self.observers, before)
+        return [watch.run for watch in self._ghosts.values()]
+
+    def _control(self, describer: Describer) -> list[Run]:
+        settings, kept = self._config.control, self._state_file("handed-back")
+        if settings is None or not (settings.topic or self.runners):
+            return []
+        self._controller = Controller(
+            self._outside.orders(self._config.properties, settings.topic),
+            settings,
+            self.runners,
+            on_control=self.observers.on_control,
+            on_stopped=self._members_stopped,
+            served=self.served,
+            hand_backs=HandBackFile(kept) if kept is not None else None,
+        )
+        if self._leaving:
+            self._controller.leave_all()
+        self._absences = AbsenceWatch(self._controller.absences, describer, served=partial(as_if_led, describer))
+        return [self._controller.run, self._absences.run]
+
+    def _remember(self) -> list[Run]:
+        memory = LeadMemory(self._state_file("members"))
+        memory.remind(self.runners)
+        return [partial(remind, self.roles, clocks.monotonic), partial(memory.run, self.runners)]
+
+    def _state_file(self, kind: str) -> Path | None:
+        return self._outside.state_file(kind, self._config.properties.get("bootstrap.servers", ""))
+
     def _members_stopped(self, record: Stopped, done: Callable[[], None]) -> None:
-        watch = self._watches.get(record.target)
+        watch = self._ghosts.get(record.target)
         if watch is None:
             done()
         else:
             watch.stopped(record.members, record.static, record.sentence, done)
-
-    def _as_configured(self) -> Selection:
-        """Returns the default selection: the groups that are not led."""
-        return Named({config.group_id: self._selected(config) for config in self._groups if config.mode != "lead"})
-
-    def _selected(self, config: membership.MembershipConfig) -> Selected:
-        group = config.group_id
-        return Selected(config, self._policy_of(group), self._applications.get(group))
-
-    def _policy_of(self, group: str) -> Policy:
-        return self._policies.get(group, self._policy)
 
     def emptying(self, group: str) -> tuple[tuple[PlacementOrder, Absence | None], ...]:
         """Returns the group's evacuations in force, each with its progress."""
@@ -311,68 +278,19 @@ class Service:
             return self._controller.rules_of(group)
         return () if self.connected else None
 
-    def _observed_groups(self, refreshes: RefreshSources, transport: wire.Transport) -> ObservedGroups:
-        def make(selected: Selected) -> GroupObserver:
-            config = membership.proven(selected.config, transport.broker_version)
-            observers, seen = self.observers.on_observation, self.observers.on_seen
-            by = selected.policy, selected.application
-            ended = self.observers.on_rebalance
-            return GroupObserver(
-                config,
-                refreshes.sources,
-                *by,
-                observers,
-                on_seen=seen,
-                on_rebalance=ended,
-                on_unknown=self.observers.on_unknown,
-                weights=self._weights,
-                rhythms=self._rhythms,
-                racks=self._racks,
-                rules_of=self.rules_of,
-            )
-
-        return ObservedGroups(
-            self._selection,
-            make,
-            lister(transport, lambda: refreshes.reader),
-            refreshes.shared,
-            self.observers.on_gone,
-        )
-
-    def _led_groups(self, refreshes: RefreshSources, transport: wire.Transport) -> ObservedGroups:
-        made = LedRefreshes(
-            refreshes=refreshes,
-            transport=transport,
-            plan_in_force=self.plan_in_force,
-            solvers=self._led.solvers,
-            on_seen=self.observers.on_led_seen,
-            weights=self._weights,
-            lags_of=self._lags_of,
-            racks=self._racks,
-        )
-        return made.of({group: self._selected(runner.config) for group, runner in self.runners.items()})
-
     def observe(self, selection: Selection) -> None:
         """Observes these groups from now on. Led groups stay as they are."""
         self._selection = selection
         if self._observed is not None:
             self._observed.follow(selection)
 
-    @property
-    def _leads(self) -> bool:
-        return any(config.mode == "lead" for config in self._groups)
-
-    @property
-    def _takes_over(self) -> bool:
-        return any(config.mode == "lead" and config.adopt == "take-over" for config in self._groups)
-
     def _size_limit_read(self, limit: membership.SizeLimit) -> None:
         for runner in self.runners.values():
             runner.post(membership.SizeLimitRead(limit))
 
     def _on_note(self, group_id: str, note: membership.Note) -> None:
-        if group_id in self._watches:
-            self._watches[group_id].poll_now()
+        if group_id in self._ghosts:
+            self._ghosts[group_id].poll_now()
         if note.kind is membership.NoteKind.REJOINING:
             self._group_watches.look(group_id)
             if self._absences is not None:

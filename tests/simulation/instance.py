@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.membership import (
     Role,
     State,
 )
-from bellwether_kafka.coordinator.runtime import Observers, Outside, Service, ServiceOutcome
+from bellwether_kafka.coordinator.runtime import GroupsConfig, Observers, Outside, Service, ServiceOutcome
 from bellwether_kafka.coordinator.triggers import Prober, ProbingFacts
 from bellwether_kafka.coordinator.web import HttpServer, Web
 from tests.kit.virtual_time import RUNNING, Process
@@ -91,17 +91,16 @@ class Server:
     async def serve(self) -> ServiceOutcome:
         """The service alone, without metrics and page."""
         first = self.world
-        self.service = Service(
-            PROPERTIES,
-            tuple(instance.config for instance in self.of.values()),
-            first.policy,
+        config = GroupsConfig(
+            properties=PROPERTIES,
+            groups=tuple(instance.config for instance in self.of.values()),
+            policy=first.policy,
             applications={group: i.world.application.led for group, i in self.of.items() if i.world.streams},
             ghosts={group: i.world.ghosts for group, i in self.of.items() if i.world.ghosts is not None},
-            observers=self.observers,
             control=ControlSettings("control", self.name, standby=next(iter(self.of.values())).config.standby),
-            outside=self.outside(),
             watch_interval_ms=first.metadata_interval_ms,
         )
+        self.service = Service(config, self.outside(), observers=self.observers)
         return await self.service.run(handle_signals=False)
 
     @property

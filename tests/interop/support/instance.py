@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
+from bellwether_kafka.assignors.consumer import PartitionPlan
 from bellwether_kafka.coordinator.membership import MembershipConfig, Note, NoteKind, State
 from bellwether_kafka.coordinator.planning import Planned
-from bellwether_kafka.coordinator.runtime import Observers, Service, ServiceOutcome
+from bellwether_kafka.coordinator.runtime import GroupsConfig, Observers, Outside, Service, ServiceOutcome
 from tests.patience import PATIENCE
 
 LIMIT_S = 40.0
@@ -19,12 +19,15 @@ LIMIT_S = 40.0
 class InstanceHarness:
     """Starts at once; `stop` is SIGTERM. As a context manager it stops at the end."""
 
-    def __init__(self, properties: Mapping[str, str], *groups: MembershipConfig, **options: Any) -> None:
+    def __init__(
+        self, properties: Mapping[str, str], *groups: MembershipConfig, outside: Outside | None = None, **options: Any
+    ) -> None:
         self.decisions: list[Planned[PartitionPlan]] = []
         self.notes: list[tuple[str, Note]] = []
         self.outcome: ServiceOutcome | None = None
         observers = Observers((self.decisions.append,), (lambda group, note: self.notes.append((group, note)),))
-        self.service = Service(properties, groups, Policy(), observers=observers, **options)
+        config = GroupsConfig(properties=properties, groups=groups, **options)
+        self.service = Service(config, outside, observers=observers)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

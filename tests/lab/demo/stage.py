@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from rich.console import Console
 from rich.rule import Rule
 
-from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, policy
+from bellwether_kafka.assignors.consumer import PartitionPlan, policy
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.planning import Planned
-from bellwether_kafka.coordinator.runtime import Observers, Outside, Service
+from bellwether_kafka.coordinator.runtime import GroupsConfig, Observers, Outside, Service
 from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
 from tests.lab.demo.group import DemoGroup
 from tests.lab.demo.hot_partition import HOT, HOT_TIMES, HotPartition
@@ -38,16 +38,15 @@ class Stage:
         self.shipping = DemoGroup("shipping", "cooperative-sticky", policy("rack-first"))
         self.groups = self.billing, self.shipping
         self.hot = HotPartition(brokers.bootstrap, "billing", lambda: self.topics)
-        self.service = Service(
-            brokers.properties,
-            [group.membership for group in self.groups],
-            Policy(),
+        config = GroupsConfig(
+            properties=brokers.properties,
+            groups=[group.membership for group in self.groups],
             policies={group.group_id: group.policy for group in self.groups},
-            observers=Observers(on_consumer_decision=(self._planned,), beside=(self.hot.beside,)),
             weights=self.hot.weights,
             watch_interval_ms=1_000,
-            outside=Outside(transport=EmbeddedTransport),
         )
+        observers = Observers(on_consumer_decision=(self._planned,), beside=(self.hot.beside,))
+        self.service = Service(config, Outside(transport=EmbeddedTransport), observers=observers)
 
     def create_topic(self, name: str, partitions: int) -> None:
         self.brokers.create_topic(name, partitions)

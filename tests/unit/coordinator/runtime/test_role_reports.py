@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka.wire import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.membership import Failure, NotLeading, Role
-from bellwether_kafka.coordinator.runtime import Service, until_answered
+from bellwether_kafka.coordinator.runtime import GroupsConfig, Service, until_answered
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.groups_now import kept_out, not_ready
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
@@ -182,7 +182,7 @@ async def test_a_group_that_is_not_led_is_mentioned_again_and_again() -> None:
 
 @pytest.fixture
 def service() -> Service:
-    return Service({}, (), cast("Any", None))
+    return Service(GroupsConfig(properties={}))
 
 
 def runner(*, fatal: bool = False, reason: NotLeading | None = None, detail: str = "") -> Any:

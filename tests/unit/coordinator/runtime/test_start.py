@@ -11,10 +11,9 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator.kafka.wire import UnreachableError
 from bellwether_kafka.coordinator.membership import Failure, MembershipConfig
-from bellwether_kafka.coordinator.runtime import Outside, Service, ServiceOutcome, until_answered
+from bellwether_kafka.coordinator.runtime import GroupsConfig, Outside, Service, ServiceOutcome, until_answered
 from bellwether_kafka.coordinator.runtime.groups_now import not_ready
 
 WHY = {
@@ -63,7 +62,8 @@ def service_on(missing: Missing, monkeypatch: pytest.MonkeyPatch) -> Service:
     def new_transport(_: Mapping[str, str]) -> Any:
         return missing
 
-    return Connecting({}, (MembershipConfig("orders"),), cast("Policy", None), outside=Outside(transport=new_transport))
+    config = GroupsConfig(properties={}, groups=(MembershipConfig("orders"),))
+    return Connecting(config, Outside(transport=new_transport))
 
 
 @pytest.mark.parametrize("failure", list(WHY))
