@@ -312,7 +312,7 @@ class Controller:
         if record is None or record == state.handed_back:
             return
         state.handed_back = record
-        waits = record.waits and record.topology == state.runner.digest
+        waits = record.waits and record.topology == state.runner.kind.digest
         state.runner.post(HandBackRemembered((now_ms - record.at_ms) / 1000, record.reason, waits))
 
     def hand_back(self, group: str, *, waits: bool) -> None:
@@ -323,7 +323,7 @@ class Controller:
         if not waits and last != state.handed_back:
             return
         reason = state.runner.membership.handed_back
-        record = renewed(last, group, reason, state.runner.digest, now_ms, waits=waits)
+        record = renewed(last, group, reason, state.runner.kind.digest, now_ms, waits=waits)
         if record is None:
             return
         state.handed_back = record
@@ -361,8 +361,8 @@ class Controller:
                 hands_over=tuple(group for group, state in groups if state.hands_over_until),
                 at_ms=self._kept.now_ms(),
                 between=between,
-                policies={**served, **{group: state.runner.policy for group, state in groups}},
-                orders_for=(*(group for group, state in groups if not state.runner.rules_refused), *served),
+                policies={**served, **{group: state.runner.kind.policy for group, state in groups}},
+                orders_for=(*(group for group, state in groups if not state.runner.kind.rules_refused), *served),
                 serves=tuple(served),
             )
         )

@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.planning.broker_assigned import (
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, follows_from_orders
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect, record_bytes
-from bellwether_kafka.coordinator.planning.planned import Planned, Source, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.planned import GroupKind, Planned, Source, Timings, WatchedTopics
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.racks import (
     NO_RULES,

@@ -16,15 +16,13 @@ from bellwether_kafka.coordinator.control import NO_ORDERS, GroupOrders
 from bellwether_kafka.coordinator.kafka.client import MetadataWatch
 from bellwether_kafka.coordinator.kafka.wire import Transport
 from bellwether_kafka.coordinator.observation import notify
-from bellwether_kafka.coordinator.planning import Planned, Planner, WatchedTopics
+from bellwether_kafka.coordinator.planning import GroupKind, Planned, Planner, WatchedTopics
 from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver, hand_over
-from bellwether_kafka.coordinator.runtime.until_answered import expected, find_offsets, is_listed, rebuild_memory
+from bellwether_kafka.coordinator.runtime.readings import dry_plan
+from bellwether_kafka.coordinator.runtime.until_answered import expected, find_offsets, in_front, rebuild_memory
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
-IN_FRONT_POLL_S = 0.02
-HANDLED_S = 0.1  # a posted event has been handled after this time
-BEFORE_REMOVAL_S = 1.0  # to join the group, in addition to the search for a member id
 ORDER_WAIT_S = 5.0  # how long an order waits until the members' assignments are known
 
 NoteObserver = Callable[[str, membership.Note], None]
@@ -32,6 +30,7 @@ RoleObserver = Callable[[str, membership.Role], None]
 Relieve = Callable[[str, str], Awaitable[bool]]  # (group, reason) -> whether a standby has taken it over
 
 P = TypeVar("P", bound=GroupPlan)
+R = TypeVar("R")
 
 log = structlog.get_logger(__name__)
 
@@ -96,23 +95,8 @@ class GroupRunner(Generic[P]):
         return self._crashed or self.membership.role
 
     @property
-    def policy(self) -> str:
-        return self._planner.kind.policy
-
-    @property
-    def uses_racks(self) -> bool:
-        """Whether another rack of a member may change the plan."""
-        return self._planner.kind.uses_racks(self.membership.protocol)
-
-    @property
-    def digest(self) -> str:
-        """The digest of the operator's input to plans, "" for none."""
-        return self._planner.kind.digest
-
-    @property
-    def rules_refused(self) -> str:
-        """Why plans cannot follow the operator's rules of placement, "" if they can."""
-        return self._planner.kind.rules_refused
+    def kind(self) -> GroupKind[P]:
+        return self._planner.kind
 
     def follow(self, orders: GroupOrders, news: str) -> None:
         """Follows the orders in force from now on; `news` says what has changed on places. Rebalances a stable group if
@@ -124,8 +108,8 @@ class GroupRunner(Generic[P]):
         if orders.places_as(before):
             return
         log.info("rules_in_force", group=self.group_id, rules=[order.sentence for order in orders.on_places])
-        if self.rules_refused:
-            log.warning("rules_ignored", group=self.group_id, reason=self.rules_refused)
+        if refused := self.kind.rules_refused:
+            log.warning("rules_ignored", group=self.group_id, reason=refused)
             return
         if not self._pending:
             self._former = before
@@ -139,21 +123,8 @@ class GroupRunner(Generic[P]):
         self.post(membership.RebalanceOrdered(order))
 
     async def before_removal(self, seen: membership.DescribeAnswer, dead: tuple[str, ...]) -> bool:
-        """Waits until these dead members may be removed, at most roll_ms_max and one second. Returns True if Bellwether
-        is in the group and will lead if the leader is one of them; False if it does not try or has failed."""
-        if not self._is_in(membership.State.WATCHING):
-            return bool(self.membership.in_front)
-        self.post(membership.DeathsProven(seen, dead))
-        began = clocks.monotonic()
-        limit_s = self.config.roll_ms_max / 1000 + BEFORE_REMOVAL_S
-        while (waited_s := clocks.monotonic() - began) < limit_s:
-            await asyncio.sleep(IN_FRONT_POLL_S)
-            if waited_s > HANDLED_S and not self._is_in(membership.State.APPROACHING):
-                return False
-            member_id = self.membership.in_front
-            if member_id and await is_listed(self.group_id, self._transport, member_id):
-                return True
-        return False
+        """Waits until these dead members may be removed, as `in_front` does."""
+        return await in_front(self, self._transport, seen, dead)
 
     def _is_in(self, state: membership.State) -> bool:
         return self.membership.state is state
@@ -246,52 +217,66 @@ class GroupRunner(Generic[P]):
         if before:
             await asyncio.wait(before)
         deadline = max(command.deadline, clocks.monotonic() + self.config.decision_deadline_ms / 1000)
-        try:
-            comparison = await self._planner.compare(replace(command, deadline=deadline))
-        except Exception as error:
-            reason, defect = _reason(error), not isinstance(error, RefusalError)
-            generation = command.generation
-            log.warning("comparison_failed", group=self.group_id, generation=generation, reason=reason, exc_info=defect)
+        generation = command.generation
+
+        def failed(reason: str) -> None:
             self.post(membership.ComparisonFailed(generation, reason))
-            await asyncio.sleep(COMPARE_AGAIN_S)
-            if self._rests_in(command.generation):
+
+        asked = self._planner.compare(replace(command, deadline=deadline))
+        comparison = await self._answered(asked, "comparison_failed", generation, failed)
+        if comparison is None:
+            if self._rests_in(generation):
                 self._start(self._compare(command))
             return
-        if self._rests_in(command.generation):
+        if self._rests_in(generation):
             self._planner.returned(comparison)
             # The next plan may not come for a long time, and members may consume what has been deleted since the last.
             self._follow(comparison.topics, extended(comparison.decision.cluster, comparison.assigned_sizes))
         reason, subscribed = comparison.worth_moving, comparison.topics.subscribed
-        self.post(membership.ComparisonReady(command.generation, bool(reason), reason, subscribed))
+        self.post(membership.ComparisonReady(generation, bool(reason), reason, subscribed))
+
+    async def _answered(
+        self, asked: Awaitable[R], failure: str, generation: int, failed: Callable[[str], None]
+    ) -> R | None:
+        """Returns whether a new plan would be better, as the planner says it. After an error, which is logged as a
+        `failure`, returns None when it is time for the next attempt."""
+        try:
+            return await asked
+        except Exception as error:
+            reason, defect = _reason(error), not isinstance(error, RefusalError)
+            log.warning(failure, group=self.group_id, generation=generation, reason=reason, exc_info=defect)
+            failed(reason)
+        await asyncio.sleep(COMPARE_AGAIN_S)
+        return None
 
     def _carry_out_next(self) -> None:
         busy = self._carrying_out is not None and not self._carrying_out.done()
-        if self._pending and not busy and self.membership.state is membership.State.STABLE:
-            self._carrying_out = self._start(self._carry_out(self._pending))
-            self._carrying_out.add_done_callback(self._carried_out)
+        if not busy and self._has_orders_to_carry_out():
+            self._carrying_out = self._start(self._carry_out())
 
-    def _carried_out(self, done: asyncio.Task[None]) -> None:
-        """Goes on with orders that came meanwhile, or that could not be compared."""
-        if not done.cancelled() and done.exception() is None:
-            self._carry_out_next()
+    def _has_orders_to_carry_out(self) -> bool:
+        return bool(self._pending) and self._is_in(membership.State.STABLE)
 
-    async def _carry_out(self, orders: tuple[str, ...]) -> None:
-        """Begins a rebalance for orders on placement, unless it would change nothing."""
+    async def _carry_out(self) -> None:
+        """Carries out orders on placement, one after the other those that come meanwhile, or cannot be compared yet."""
+        while self._has_orders_to_carry_out():
+            await self._carry_out_now(self._pending)
+
+    async def _carry_out_now(self, orders: tuple[str, ...]) -> None:
+        """Begins a rebalance for these orders, unless it would change nothing."""
         if self._rebuilding is not None:
             await asyncio.wait([self._rebuilding], timeout=ORDER_WAIT_S)
         member = self.membership
-        generation, deadline = member.generation, clocks.monotonic() + self.config.decision_deadline_ms / 1000
-        command = membership.Decide(generation, member.protocol, member.members, member.member_id, deadline, dry=True)
-        try:
-            changes = member.alone or await self._planner.would_change(command, self._former.rules)
-        except Exception as error:  # the order stays, and says why it is not carried out
-            reason, defect = _reason(error), not isinstance(error, RefusalError)
-            log.warning(
-                "order_not_compared", group=self.group_id, generation=generation, reason=reason, exc_info=defect
+        generation, changes = member.generation, True
+        if not member.alone:
+            asked = self._planner.would_change(
+                dry_plan(member, self.config.decision_deadline_ms / 1000), self._former.rules
             )
-            self._not_carried_out(orders, reason)
-            await asyncio.sleep(COMPARE_AGAIN_S)
-            return
+            failed = partial(self._not_carried_out, orders)
+            answer = await self._answered(asked, "order_not_compared", generation, failed)
+            if answer is None:  # the order stays, and says why it is not carried out
+                return
+            changes = answer
         if orders != self._pending or not self._rests_in(generation):
             return  # the next attempt uses the orders in force then
         self._pending = ()

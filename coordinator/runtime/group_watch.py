@@ -49,8 +49,6 @@ class LedGroup(Protocol):
 
     @property
     def membership(self) -> MembershipView: ...
-    @property
-    def uses_racks(self) -> bool: ...
     def post(self, event: Event) -> None: ...
 
 
@@ -139,7 +137,7 @@ class GroupWatch:
             policy=reader.planner.kind.policy,
             planned=reader.planned,
             config=None if kind is None else kind.config,
-            uses_racks=led.uses_racks,
+            uses_racks=reader.planner.kind.uses_racks(led.membership.protocol),
             racks=racks.version if racks.rules else None,
             needs_hosts=racks.rules.need_hosts,
             **fresh,

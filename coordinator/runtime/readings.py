@@ -120,11 +120,7 @@ class GroupReader:
                 log.debug("hosts_not_read", group=self.group_id, reason=str(error))
         version, changed, reason = planner.racks.version, planner.racks_changed(others), ""
         if changed:
-            deadline = clocks.monotonic() + COMPARE_S_MAX
-            command = membership.Decide(
-                member.generation, member.protocol, member.members, member.member_id, deadline, dry=True
-            )
-            reason = await planner.gain_of_racks(command)
+            reason = await planner.gain_of_racks(dry_plan(member, COMPARE_S_MAX))
         if changed is None:
             return {}
         return {"gain": RacksGain(version=version, reason=reason, again=planner.racks.lacks(others))}
@@ -199,6 +195,12 @@ class GroupReader:
     async def _is_memberless(self) -> bool:
         described = await self._brokers.groups.describe_group(self.group_id)
         return not described.error and described.state == membership.GroupState.EMPTY and not described.members
+
+
+def dry_plan(member: membership.MembershipView, limit_s: float) -> membership.Decide:
+    """Returns the command for a plan of the present members that is only compared with what they have."""
+    deadline = clocks.monotonic() + limit_s
+    return membership.Decide(member.generation, member.protocol, member.members, member.member_id, deadline, dry=True)
 
 
 def _flat(decision: Decision[TaskPlan], offsets: Offsets) -> LongArray:

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import structlog
 
-from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError
 from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError, UnreachableError
-from bellwether_kafka.coordinator.membership import NOT_READ, SizeLimit
+from bellwether_kafka.coordinator.membership import NOT_READ, Event, MembershipConfig, MembershipView, SizeLimit, State
 
 CONNECT_TIMEOUT_MS = 10_000
 CONNECT_AGAIN_S, CONNECT_AGAIN_S_MAX = 1.0, 10.0
@@ -23,6 +23,9 @@ CONNECT_AGAIN_S, CONNECT_AGAIN_S_MAX = 1.0, 10.0
 LIMIT_AGAIN_S, LIMIT_AGAIN_S_MAX = 5.0, 300.0
 REBUILD_AGAIN_S, REBUILD_AGAIN_S_MAX = 0.5, 30.0
 OFFSETS_AGAIN_S = 10.0
+IN_FRONT_POLL_S = 0.02
+HANDLED_S = 0.1  # a posted event has been handled after this time
+BEFORE_REMOVAL_S = 1.0  # to join the group, in addition to the search for a member id
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +41,16 @@ class DescribesGroup(Protocol):
     """The part of `kafka.wire.Transport` that this module uses."""
 
     async def describe_group(self, group_id: str) -> membership.DescribeAnswer: ...
+
+
+class Joins(Protocol):
+    """The part of `GroupRunner` that this module uses."""
+
+    config: MembershipConfig
+
+    @property
+    def membership(self) -> MembershipView: ...
+    def post(self, event: Event) -> None: ...
 
 
 class Connecting:
@@ -141,7 +154,30 @@ async def rebuild_memory(
             return
 
 
-async def is_listed(group_id: str, groups: DescribesGroup, member_id: str) -> bool:
+async def in_front(
+    group: Joins, groups: DescribesGroup, seen: membership.DescribeAnswer, dead: tuple[str, ...]
+) -> bool:
+    """Waits until these dead members may be removed, at most roll_ms_max and one second. Returns True if Bellwether is
+    in the group and will lead if the leader is one of them; False if it does not try or has failed."""
+    if not _is_in(group, State.WATCHING):
+        return bool(group.membership.in_front)
+    group.post(membership.DeathsProven(seen, dead))
+    began, limit_s = clocks.monotonic(), group.config.roll_ms_max / 1000 + BEFORE_REMOVAL_S
+    while (waited_s := clocks.monotonic() - began) < limit_s:
+        await asyncio.sleep(IN_FRONT_POLL_S)
+        if waited_s > HANDLED_S and not _is_in(group, State.APPROACHING):
+            return False
+        member_id = group.membership.in_front
+        if member_id and await _is_listed(group.config.group_id, groups, member_id):
+            return True
+    return False
+
+
+def _is_in(group: Joins, state: State) -> bool:
+    return group.membership.state is state
+
+
+async def _is_listed(group_id: str, groups: DescribesGroup, member_id: str) -> bool:
     """Returns whether the broker has read this member's JoinGroup."""
     try:
         described = await groups.describe_group(group_id)

@@ -188,8 +188,6 @@ class Led:
         )
         self.watch = GroupWatch(self.reader)
 
-    uses_racks = True
-
     @property
     def membership(self) -> MembershipView:
         return self.play.machine.view

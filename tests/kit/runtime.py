@@ -98,6 +98,10 @@ class Group:
     digest = ""
 
     @property
+    def kind(self) -> "Group":
+        return self
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         return self.orders.rules
 

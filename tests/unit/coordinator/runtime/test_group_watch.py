@@ -95,8 +95,6 @@ def planner_of(group: str, policy: str = "range", rules: RackRules | None = None
 class Group:
     """A group that is led and at rest."""
 
-    uses_racks = True
-
     def __init__(self, *members: JoinedMember) -> None:
         play = Play().joining().joined(*members, protocol="range").planned().synced()
         self.membership: MembershipView = play.machine.view
@@ -303,7 +301,6 @@ class Watcher:
         self.scenario = Play(**{"adopt": "when-empty", "subscribes": False, "offsets": None} | settings)
         self.scenario.send(OrdersInForce(leave, "")).coordinator_found().described(state, *members)
         self.posted: list[OffsetsRead] = []
-        self.uses_racks = True
 
     @property
     def moves(self) -> int:
