@@ -59,65 +59,12 @@ def stable_again(kafka: KafkaCluster, group: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-def test_leads_through_join_and_leave(kafka: KafkaCluster, topic: str, assignor: str) -> None:
-    group = f"membership-leads-{assignor}"
-    with InstanceHarness(properties(kafka), config(group)) as led, Flock(kafka.bootstrap) as flock:
-        led.wait_for(State.STABLE)
-        first = flock.member("confluent", group, [topic], [assignor])
-        settled(first)
-        second = flock.member("confluent", group, [topic], [assignor])
-        owners = settled(first, second)
-        assert sorted(list(owners.values()).count(m) for m in (first, second)) == [6, 6]
-        first.stop()
-        settled(second)
-        assert led.message(NoteKind.REFUSED, NoteKind.ALERT) == []
-        assert led.stop() == ServiceOutcome(0)
-        settled(second)
-    assert {d.decision.plan.group.protocol for d in led.decisions} == {assignor}
-
-
-def test_a_start_of_many_members_is_one_generation(kafka: KafkaCluster, topic: str) -> None:
-    group = "membership-cold-start"
-    # The helper process starts its consumers one after the other, on a busy machine slowly.
-    patient = replace(config(group), coalesce_ms=3_000, coalesce_ms_max=12_000)
-    with InstanceHarness(properties(kafka), patient) as led, Flock(kafka.bootstrap) as flock:
-        led.wait_for(State.STABLE)
-        members = [flock.member("confluent", group, [topic], ["range"]) for _ in range(8)]
-        settled(*members)
-        assert len(led.decisions) <= 2
-        assert led.decisions[-1].decision.plan.group.size == len(members)
-
-
 def test_a_dynamic_member_uses_the_id_that_it_is_given(kafka: KafkaCluster, topic: str) -> None:
     with InstanceHarness(properties(kafka), config("membership-dynamic", instance=None)) as led:
         led.wait_for(State.STABLE)
         with Flock(kafka.bootstrap) as flock:
             settled(flock.member("confluent", "membership-dynamic", [topic], ["range"]))
         assert led.stop() == ServiceOutcome(0)
-
-
-def test_a_static_return_disturbs_nobody_and_remembers(kafka: KafkaCluster, topic: str) -> None:
-    group = "membership-returns"
-    remaining = replace(config(group), leave_on_stop=False, session_timeout_ms=60_000)
-    with Flock(kafka.bootstrap) as flock:
-        with InstanceHarness(properties(kafka), remaining) as first:
-            first.wait_for(State.STABLE)
-            members = [flock.member("confluent", group, [topic], ["range"]) for _ in range(2)]
-            before = settled(*members)
-            generation = first.generation
-        reported = [member.count("assigned") for member in members]
-        with InstanceHarness(properties(kafka), remaining) as second:
-            second.wait_for(State.STABLE)
-            assert second.generation == generation
-            time.sleep(2)  # a comparison that wants a move would have rebalanced by now
-            assert second.generation == generation
-            assert [member.count("assigned") for member in members] == reported
-            third = flock.member("confluent", group, [topic], ["range"])
-            after = settled(*members, third)
-        planned = second.decisions[-1].decision
-        assert planned.plan.before.tolist().count(-1) == 0, "the returned leader knew who held what"
-        assert {tp for tp in after if after[tp] is not third} <= set(before)
 
 
 def test_the_newer_process_fences_the_older(kafka: KafkaCluster, topic: str) -> None:
@@ -134,36 +81,6 @@ def test_the_newer_process_fences_the_older(kafka: KafkaCluster, topic: str) -> 
             assert "group.instance.id 'bellwether'" in outcome.messages[0]
             assert newer.states == [State.STABLE]
             assert member.count("assigned") == reported
-
-
-def test_a_group_in_which_a_broker_assigns_is_watched(kafka: KafkaCluster, topic: str) -> None:
-    group = "membership-kip848"
-    with Flock(kafka.bootstrap) as flock:
-        member = flock.member("java", group, [topic], [], protocol="consumer")
-        settled(member)
-        reported = member.count("assigned")
-        with InstanceHarness(properties(kafka), config(group)) as watching:
-            sentence = f"Group '{group}' is not a classic consumer group"
-            watching.wait_until(
-                lambda: any(sentence in message for message in watching.message(NoteKind.WATCHING)), sentence
-            )
-            watching.wait_for(State.WATCHING)
-        assert member.count("assigned") == reported
-
-
-def test_a_protocol_that_is_not_bellwethers_is_refused_by_name(kafka: KafkaCluster, topic: str) -> None:
-    group = "membership-protocol"
-    with Flock(kafka.bootstrap) as flock:
-        member = flock.member("confluent", group, [topic], ["roundrobin"])
-        settled(member)
-        reported = member.count("assigned")
-        with InstanceHarness(
-            properties(kafka), replace(config(group), protocols=("range",), adopt="when-empty")
-        ) as refused:
-            outcome = refused.wait_for_outcome()
-        assert outcome.exit_code == 2
-        assert "uses the protocol 'roundrobin'" in outcome.messages[0]
-        assert member.count("assigned") == reported
 
 
 def test_a_group_led_by_a_member_is_watched_until_it_is_empty(kafka: KafkaCluster, topic: str) -> None:
