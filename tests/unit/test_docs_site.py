@@ -22,7 +22,7 @@ def hooks() -> ModuleType:
         ("docs/guides/lag.md", "../../examples/a.py", "../project/examples/a.py"),
         ("docs/guides/lag.md", "page.md#anomalies", "page.md#anomalies"),
         ("CONTRIBUTING.md", "ARCHITECTURE.md", "ARCHITECTURE.md"),
-        ("CONTRIBUTING.md", "docs/internals/style.md", "../internals/style.md"),
+        ("CONTRIBUTING.md", "docs/internals/streams.md", "../internals/streams.md"),
         ("README.md", "#lead-a-group", "#lead-a-group"),
         ("README.md", "https://kafka.apache.org", "https://kafka.apache.org"),
     ],
