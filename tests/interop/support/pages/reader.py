@@ -27,12 +27,14 @@ BROKERS = "broker-1:9092"
 ADDRESS = "127.0.0.1:9790"
 TEN_MINUTES_S = 600.0
 COMMAND = f'#!/bin/sh\nexec "{sys.executable}" -m bellwether_kafka "$@"\n'
-# The same with constants of a membership that no user can set.
+# The same, where `run` has constants of a membership that no user can set.
 PATIENT_COMMAND = f"""#!/bin/sh
 exec "{sys.executable}" -c '
+import sys
 from bellwether_kafka.coordinator.cli import main
 from tests.watched_process import set_constants
-set_constants(CONSTANTS)
+if sys.argv[1] == "run":
+    set_constants(CONSTANTS)
 main()' "$@"
 """
 UNFINISHED = re.compile(r"(?<!\\)\n")  # a line ends here, unless it goes on behind a backslash
