@@ -28,7 +28,6 @@ from bellwether_kafka.coordinator.control import (
     AppliedPlan,
     InstanceHeartbeat,
     Order,
-    OrderTraits,
     PlacementOrder,
     Stage,
     Stopped,
@@ -263,16 +262,9 @@ UpgradeShown = extended("UpgradeShown", Upgrade, rolling=str)
 Message = {"message": str}
 
 
-def _given(traits: OrderTraits) -> Any:
-    """Returns what the command of a kind of order prints."""
-    if traits.takes is Takes.GROUP_OR_ALL:
-        return Given | GivenToAll
-    return Given | DryRun if traits.needs_lead else Given
-
-
 # What each command prints with `-o json`, by its words.
 COMMANDS: Mapping[str, Any] = {
-    **{kind.value: _given(traits) for kind, traits in ORDERS.items()},
+    "order": Given | GivenToAll | DryRun,  # of each kind of `ORDERS`
     "assess": list[Assessment],
     "convert": ConversionPlan | ConversionProgress,
     "debug decode": Mapping[str, Any],
@@ -297,6 +289,7 @@ COMMANDS: Mapping[str, Any] = {
     "unpin": TypedDict("Withdrawn", {"withdrawn": list[GroupOrder | Placement | Applied]} | Message),
 }
 LINES = {
+    "order": f"A single document, of {', '.join(kind.value for kind in ORDERS)}; a DryRun with --dry-run.",
     "convert": "A single document; with --watch one on each line, a ConversionProgress.",
     "top": "One document on each line; with --once a single document.",
     "describe": "A single document; with --watch one on each line.",

@@ -48,6 +48,7 @@ from tests.kit.membership import own_subscription
 from tests.kit.plans import decided, member
 from tests.paths import DOCS
 
+ORDER_COMMANDS = frozenset(kind.value for kind in control.ORDERS)
 SCHEMAS = DOCS / "reference" / "schemas"
 
 
@@ -103,7 +104,8 @@ def check_answer(arguments: Sequence[str], printed: str) -> None:
     none."""
     if not as_json(arguments):
         return
-    name = "-".join(("command", *arguments[: 2 if arguments[0] in ("topology", "debug") else 1]))
+    words = arguments[: 2 if arguments[0] in ("topology", "debug") else 1]
+    name = "-".join(("command", *(("order",) if words[0] in ORDER_COMMANDS else words)))
     for document in documents(printed):
         differences = undocumented(name, document)
         assert not differences, f"{name}: {differences}; see docs/generate_schemas.py"
