@@ -33,7 +33,7 @@ from bellwether_kafka.coordinator.membership import (
     Step,
     Transitions,
 )
-from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
+from bellwether_kafka.coordinator.observation.findings import ANOMALIES
 from bellwether_kafka.coordinator.observation.lag import VERDICTS
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
@@ -104,7 +104,7 @@ COUNTS = {
     "topic": "topics",
 }
 SERIES = {
-    "bellwether_anomalies": f"groups x {len(AnomalyKind)}",
+    "bellwether_anomalies": f"groups x {len(ANOMALIES)}",
     "bellwether_rebalances": f"groups x {2 * len(CauseKind) + 2}",  # led and ordered by cause, refused by reason
     "bellwether_orders": f"groups x {len(OrderKind)}",
     "bellwether_streams_task_lag_records": f"groups x {TASKS_MAX}",

@@ -22,7 +22,6 @@ from bellwether_kafka.coordinator.assessment.conversion_watch import ConversionP
 from bellwether_kafka.coordinator.assessment.model import Assessment
 from bellwether_kafka.coordinator.cli.orders.restart import Restarted
 from bellwether_kafka.coordinator.cli.plan_file import PlanFile
-from bellwether_kafka.coordinator.cli.top import TopRow
 from bellwether_kafka.coordinator.control import (
     ORDERS,
     AppliedPlan,
@@ -34,9 +33,8 @@ from bellwether_kafka.coordinator.control import (
     Takes,
 )
 from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.kafka.wire import ListedGroup
-from bellwether_kafka.coordinator.observation.anomalies import Anomaly
-from bellwether_kafka.coordinator.observation.health import Check
+from bellwether_kafka.coordinator.observation.findings import Finding
+from bellwether_kafka.coordinator.observation.group import Group
 from bellwether_kafka.coordinator.observation.lag import LagReport, LagVerdict
 from bellwether_kafka.coordinator.observation.observation import ObservedMember
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
@@ -44,11 +42,10 @@ from bellwether_kafka.coordinator.observation.removals import Removals
 from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.coordinator.replay.outcome import Replayed
 from bellwether_kafka.coordinator.topology.upgrade import Upgrade
+from bellwether_kafka.coordinator.web.app import OF_PROCESS
 from bellwether_kafka.coordinator.web.led_rebalances import Line
 from bellwether_kafka.coordinator.web.observed import Present
-from bellwether_kafka.coordinator.web.overview import GroupNow, GroupProblem
 from bellwether_kafka.coordinator.web.picture import Picture
-from bellwether_kafka.coordinator.web.status import GroupStatus
 
 FOLDER = Path(__file__).parent / "reference" / "schemas"
 EXAMPLES = FOLDER / "examples"
@@ -140,7 +137,7 @@ GROUP: dict[str, Any] = {
     "unknown_lags": int,
     "lag_report": LagReport | None,
     "lag_notes": list[str],
-    "anomalies": list[Anomaly],
+    "anomalies": list[Finding],
     "anomalies_unknown": list[str],
     "unknown": Unknown | None,
     "bellwether_members": list[str],
@@ -161,16 +158,17 @@ ShownMember = extended(
 )
 ObservedOnPage = TypedDict("ObservedOnPage", GROUP | {"members": list[ShownMember], "rebalances": list[SeenRebalance]})
 PresentOnPage = extended("PresentOnPage", Present, observed=ObservedOnPage)
-OverviewRow = extended(
-    "OverviewRow",
-    extended("GroupNowAndStatus", GroupNow, ["status"], **GroupStatus.__annotations__),
+GroupRow = extended(
+    "GroupRow",
+    Group,
     lag=int | None,
     lag_ms=int | None,
     lag_at_least=bool,
     unknown_lags=int | None,
     verdict=LagVerdict | None,
-    pains=list[GroupProblem],
+    findings=list[Finding],
 )
+GroupOfProcess = extended("GroupOfProcess", Group, [name for name in Group.__slots__ if name not in OF_PROCESS])
 Planned = extended(
     "Planned",
     Picture,
@@ -197,7 +195,6 @@ Simulated = extended(
 
 
 Explained = extended("Explained", Explanation, hypothetical=bool, orders=list[str])
-ListedRow = extended("ListedRow", ListedGroup, assigned_by=str, anomalies=list[Anomaly] | None)
 ReplayedRow = extended("ReplayedRow", Replayed, same=bool)
 
 
@@ -269,9 +266,9 @@ COMMANDS: Mapping[str, Any] = {
     "convert": ConversionPlan | ConversionProgress,
     "debug decode": Mapping[str, Any],
     "describe": DescribedGroup,
-    "doctor": list[Check],
+    "doctor": list[Finding],
     "explain": list[Explained],
-    "groups": list[ListedRow],
+    "groups": list[GroupRow],
     "debug history": TypedDict("Copied", {"records": int, "file": str} | Message),
     "orders": Orders,
     "plan": Planned,
@@ -281,7 +278,7 @@ COMMANDS: Mapping[str, Any] = {
     "roll": TypedDict("Rolled", {"group": str, "members": list[Restarted]}),
     "simulate": list[Simulated],
     "debug stopped": TypedDict("Stated", {"stopped": Stopped} | Message),
-    "top": list[TopRow],
+    "top": list[GroupRow],
     "topology diff": UpgradeShown,
     "topology learn": TopologyFile,
     "topology parse": TopologyFile,
@@ -295,10 +292,10 @@ LINES = {
     "describe": "A single document; with --watch one on each line.",
 }
 API: Mapping[str, Any] = {
-    "/api/groups": list[GroupStatus],
+    "/api/groups": list[GroupOfProcess],
     "/api/groups/NAME": Picture | PresentOnPage,
-    "/api/overview": list[OverviewRow],
-    "/api/overview/NAME": list[OverviewRow],
+    "/api/overview": list[GroupRow],
+    "/api/overview/NAME": list[GroupRow],
     "/decisions": list[Line],
 }
 

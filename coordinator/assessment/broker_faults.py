@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.observation import CheckVerdict, Fault
+from bellwether_kafka.coordinator.observation import Fault, Level
 
 Release = tuple[int, ...]
 
@@ -11,12 +11,12 @@ Release = tuple[int, ...]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFault:
     """A fault of brokers since a release. `mended` is the first release without it in each line of releases that has
-    one, ascending; later lines never had it. `verdict` is that of a broker that certainly has it."""
+    one, ascending; later lines never had it. `level` is that of a broker that certainly has it."""
 
     ticket: str
     since: Release
     mended: tuple[Release, ...]
-    verdict: CheckVerdict
+    level: Level
     says: str
 
     def has(self, release: Release) -> bool | None:
@@ -39,7 +39,7 @@ TO_STREAMS = (
         ticket="KAFKA-20254",
         since=(4, 2),
         mended=((4, 2, 1),),
-        verdict=CheckVerdict.FAIL,
+        level=Level.FAIL,
         says="After a classic group has become one of streams, a broker of 4.2.0 may not load the partition of"
         " __consumer_offsets that holds it, so that no group of that partition works; Apache Kafka advises against it",
     ),
@@ -49,7 +49,7 @@ FROM_CONSUMER = (
         ticket="KAFKA-21176",
         since=(4, 0),
         mended=((4, 3, 3), (4, 4, 1)),
-        verdict=CheckVerdict.WARN,
+        level=Level.WARN,
         says="When a group becomes classic again, its broker goes on counting it as a subscriber of its topics until it"
         " loads the group's partition of __consumer_offsets again",
     ),
@@ -64,10 +64,10 @@ def faults_of(release: Release, known: Iterable[BrokerFault]) -> Iterator[Fault]
             continue
         said = f"{fault.says} ({fault.ticket}, mended in {fault.mended_in})."
         if has:
-            yield Fault(fault.verdict, said, f"Upgrade all brokers to {fault.mended_in} or newer first.")
+            yield Fault(fault.level, said, f"Upgrade all brokers to {fault.mended_in} or newer first.")
         else:
             unknown = f"{said} Brokers do not show whether they are of {dotted(release)}.0 or of a later patch."
-            yield Fault(CheckVerdict.WARN, unknown, f"See that no broker is older than {fault.mended_in}.")
+            yield Fault(Level.WARN, unknown, f"See that no broker is older than {fault.mended_in}.")
 
 
 def dotted(release: Release) -> str:

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.assessment.conversion_facts import ONLINE_BACK
 from bellwether_kafka.coordinator.assessment.model import PolicyRow, Prices
 from bellwether_kafka.coordinator.assessment.policies import rows_of
 from bellwether_kafka.coordinator.names import for_shell
-from bellwether_kafka.coordinator.observation import Check
+from bellwether_kafka.coordinator.observation import Finding
 
 SHOWN = ("now", "broker-uniform", "broker-range", "broker-sticky", "rack-first", "streams-ha", "load-aware")
 
@@ -22,7 +22,7 @@ class ConversionPlan:
     group: str
     to: str
     converted: bool
-    checks: tuple[Check, ...]
+    checks: tuple[Finding, ...]
     policies: tuple[PolicyRow, ...]
     steps: tuple[str, ...]
     way_back: tuple[str, ...]

@@ -1,24 +1,27 @@
 """Finds the problems of a group, with what Bellwether would avoid and what it cannot, and a configuration. Pure."""
 
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.coordinator.assessment.model import Finding, Measures, Period, PolicyRow
+from bellwether_kafka.coordinator.assessment.model import Measures, Period, PolicyRow
 from bellwether_kafka.coordinator.assessment.policies import best
 from bellwether_kafka.coordinator.membership import AT_REST, STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.names import for_shell, for_toml, listed
 from bellwether_kafka.coordinator.observation import (
     BY_TOPIC,
-    OF_ASSIGNMENT,
     SELF_ASSIGNED,
-    LagVerdict,
+    UNEVEN,
+    WRONG_ASSIGNMENT,
+    Finding,
+    FindingKind,
     Observation,
+    group_of,
     how_to_name_racks,
+    of_kind,
 )
 from bellwether_kafka.coordinator.settings import GroupSettings
 
-UNEVEN = 1.1
 COMMENT_WIDTH = 120
 LEAD, ASSIST, OBSERVE = 'mode = "lead"', 'mode = "assist"', 'mode = "observe"'
 FEWEST_MOVES = 'policy = "sticky-min-churn"'
@@ -28,6 +31,16 @@ WHY = {
 }
 CHEAPEST = "costs least of those compared"
 ONE_OWNER = "Each partition that exists has one owner, which subscribes to its topic."
+ALIVE = (
+    "To the broker a member that sends heartbeats is alive, even if it does not read: Bellwether moves nothing off it"
+    " unless it is ordered to (bellwether evacuate)."
+)
+LAGS: Mapping[str, str] = {
+    FindingKind.STOPPED: "Bellwether gives partitions without an owner to members.",
+    FindingKind.STALLED: "",
+    FindingKind.FALLING_BEHIND: "",
+}
+_PLACE: Mapping[str, int] = {kind: place for place, kind in enumerate(FindingKind)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +73,44 @@ class AssessedFacts:
 
 
 def findings(facts: AssessedFacts) -> tuple[Finding, ...]:
-    """Returns the findings, the worst kinds first. Empty for a group without problems. A setting is proposed only where
-    it would have an effect: none makes Bellwether lead a group that no client can lead."""
-    seen = facts.seen
-    every = (finding for find in _FINDERS for finding in find(facts))
-    return tuple(replace(each, setting="") if each.setting and seen.hypothetical else each for each in every)
+    """Returns what every face shows of the group, with what Bellwether would avoid, and what it costs, the worst kinds
+    first. Empty for a group without problems. A setting is proposed only where it would have an effect: none makes
+    Bellwether lead a group that no client can lead."""
+    every = sorted((finding for find in _FINDERS for finding in find(facts)), key=lambda each: _PLACE[each.kind])
+    hypothetical = facts.seen.hypothetical
+    return tuple(replace(each, setting="") if each.setting and hypothetical else each for each in every)
 
 
-def _not_led(facts: AssessedFacts) -> Iterator[Finding]:
+def _no_client_leads(facts: AssessedFacts) -> Iterator[Finding]:
     if facts.seen.obstacle:
-        message = "No client assigns in this group."
-        yield Finding("leading", message, cannot=f"{_sentence(facts.seen.obstacle)} It can be observed and compared.")
+        remedy = f"{_sentence(facts.seen.obstacle)} It can be observed and compared."
+        yield of_kind(FindingKind.NO_CLIENT_LEADS, "No client assigns in this group.", remedy)
 
 
-def _anomalies(facts: AssessedFacts) -> Iterator[Finding]:
-    for anomaly in facts.seen.anomalies:
-        if facts.seen.can_be_led and anomaly.setting:
-            yield Finding(anomaly.kind.words, anomaly.message, avoided=anomaly.remedy, setting=anomaly.setting)
-        elif facts.seen.can_be_led and anomaly.kind in OF_ASSIGNMENT:
-            yield Finding(anomaly.kind.words, anomaly.message, avoided=ONE_OWNER, setting=LEAD)
+def _shown(facts: AssessedFacts) -> Iterator[Finding]:
+    """Yields what every face shows, with what Bellwether would do about it."""
+    now = facts.now
+    for each in group_of(facts.seen, unowned=now.unowned if now is not None else None).findings:
+        if each.kind == FindingKind.NO_OWNER:
+            yield from _unowned(each, facts)
+        elif facts.seen.can_be_led and each.setting:
+            yield replace(each, avoided=each.remedy, remedy="")
+        elif facts.seen.can_be_led and each.kind in WRONG_ASSIGNMENT:
+            yield replace(each, avoided=ONE_OWNER, remedy="", setting=LEAD)
+        elif each.kind in LAGS:
+            yield replace(each, avoided=LAGS[each.kind], remedy=ALIVE)
         else:
-            yield Finding(anomaly.kind.words, anomaly.message, cannot=anomaly.remedy)
+            yield each
+
+
+def _unowned(finding: Finding, facts: AssessedFacts) -> Iterator[Finding]:
+    to = facts.best
+    if facts.seen.hand_overs:  # what is being given up; the anomaly names who has to
+        return
+    if to is None or to.measures is None:
+        yield finding
+        return
+    yield replace(finding, avoided=f"{to.policy} leaves {to.measures.unowned} without one.", setting=LEAD)
 
 
 def _stuck(facts: AssessedFacts) -> Iterator[Finding]:
@@ -88,39 +118,14 @@ def _stuck(facts: AssessedFacts) -> Iterator[Finding]:
     seen = facts.seen
     if seen.kind == "classic" and seen.state not in AT_REST:
         lasted = f" for {stuck_ms / 1000:.0f} s at least" if stuck_ms else ""
-        yield Finding(
-            "stuck rebalance",
+        yield of_kind(
+            FindingKind.STUCK_REBALANCE,
             f"The group is {seen.state}{lasted}, and in an eager group nobody consumes meanwhile.",
-            avoided="Bellwether removes members that are proven dead, so that the rebalance does not wait for them.",
-            cannot="The rebalance waits for a live member that does not join again: only max.poll.interval.ms of the"
+            "The rebalance waits for a live member that does not join again: only max.poll.interval.ms of the"
             " application limits that.",
+            avoided="Bellwether removes members that are proven dead, so that the rebalance does not wait for them.",
             setting=ASSIST,
         )
-    lag = seen.group_lag
-    verdict = lag.report(0).summary.verdict if lag is not None else None
-    if verdict in (LagVerdict.STALLED, LagVerdict.STOPPED, LagVerdict.FALLING_BEHIND):
-        yield Finding(
-            "lag",
-            f"Partitions are {verdict.words}.",
-            avoided="Bellwether gives partitions without an owner to members." if verdict is LagVerdict.STOPPED else "",
-            cannot="To the broker a member that sends heartbeats is alive, even if it does not read: Bellwether moves"
-            " nothing off it unless it is ordered to (bellwether evacuate).",
-        )
-
-
-def _unowned(facts: AssessedFacts) -> Iterator[Finding]:
-    now, to = facts.now, facts.best
-    if now is None or not now.unowned or to is None or to.measures is None:
-        return
-    if facts.seen.hand_overs:  # what is being given up; the anomaly names who has to
-        return
-    left = to.measures.unowned
-    yield Finding(
-        "nobody reads",
-        f"{now.unowned} {facts.item}s have no owner.",
-        f"{to.policy} leaves {left} without one.",
-        setting=LEAD,
-    )
 
 
 def _racks(facts: AssessedFacts) -> Iterator[Finding]:
@@ -128,18 +133,19 @@ def _racks(facts: AssessedFacts) -> Iterator[Finding]:
     named = [member for member in facts.seen.members if member.rack]
     if now is not None and now.cross_rack is None and not named:
         cannot = f"What crosses racks is unknown without client.rack. {how_to_name_racks(facts.seen)}"
-        yield Finding("cross rack", "No member names a rack.", cannot=cannot)
+        yield of_kind(FindingKind.CROSS_RACK, "No member names a rack.", cannot)
         return
     if now is None or not now.cross_rack:
         return
     message = f"{_crossing(now, facts)} cross racks."
     if to is None or to.measures is None or (to.measures.cross_rack or 0) >= now.cross_rack:
         cannot = "No policy does better: members of the racks that hold replicas have their share already."
-        yield Finding("cross rack", message, cannot=cannot)
+        yield of_kind(FindingKind.CROSS_RACK, message, cannot)
         return
     left = _crossing(to.measures, facts)
     cannot = "What is left has no replica beside a member with room for it." if to.measures.cross_rack else ""
-    yield Finding("cross rack", message, f"{to.policy} leaves {left}, with {to.moves} moves.", cannot, _policy(to))
+    avoided = f"{to.policy} leaves {left}, with {to.moves} moves."
+    yield of_kind(FindingKind.CROSS_RACK, message, cannot, avoided=avoided, setting=_policy(to))
 
 
 def _skew(facts: AssessedFacts) -> Iterator[Finding]:
@@ -149,25 +155,24 @@ def _skew(facts: AssessedFacts) -> Iterator[Finding]:
     message = f"The fullest member has {now.imbalance:.2f} times the mean, by {'load' if now.by_load else 'count'}."
     even = min((r for r in facts.rows if r.leads and r.measures), key=_imbalance, default=None)
     if even is None or _imbalance(even) >= now.imbalance:
-        yield Finding(
-            "skew", message, cannot="No policy is more even: there are not enough partitions, or one is too heavy."
-        )
+        remedy = "No policy is more even: there are not enough partitions, or one is too heavy."
+        yield of_kind(FindingKind.UNEVEN_MEMBERS, message, remedy)
         return
     other = "" if to is even or to is None else f", where {to.policy} has {_imbalance(to):.2f}"
     avoided = f"{even.policy} has {_imbalance(even):.2f}, with {even.moves} moves{other}."
     cannot = "" if now.by_load else "By count only: load is not known without weights (docs/guides/pipeline.md)."
-    yield Finding("skew", message, avoided, cannot, _policy(even))
+    yield of_kind(FindingKind.UNEVEN_MEMBERS, message, cannot, avoided=avoided, setting=_policy(even))
 
 
 def _storms(facts: AssessedFacts) -> Iterator[Finding]:
     for storm in (storm for period in facts.periods for storm in period.storms):
         minutes = max(1, round((storm.to_ms - storm.from_ms) / 60_000))
         behind = f", most often: {storm.behind}" if storm.behind else ""
-        yield Finding(
-            "rebalance storm",
+        yield of_kind(
+            FindingKind.REBALANCE_STORM,
             f"{storm.rebalances} rebalances within {minutes} min{behind}.",
             avoided="Each would move no more than the change asks for, under any protocol name (sticky-min-churn).",
-            cannot="The application decides who joins and leaves: check the members named here, their poll loop"
+            remedy="The application decides who joins and leaves: check the members named here, their poll loop"
             " and their deployment.",
             setting=FEWEST_MOVES,
         )
@@ -178,19 +183,19 @@ def _waits(facts: AssessedFacts) -> Iterator[Finding]:
     if ghosts:
         names = listed(list(dict.fromkeys(ghost.client_id for ghost in ghosts)))
         seconds = sum(period.ghost_s or 0.0 for period in facts.periods)
-        yield Finding(
-            "ghosts",
+        yield of_kind(
+            FindingKind.GHOSTS,
             f"Dead members kept their place for {seconds:.0f} s at least: {names}.",
             avoided="They are removed as soon as their successors prove them dead.",
             setting=ASSIST,
         )
     waited = sum(period.waited_member_s or 0.0 for period in facts.periods)
     if waited:
-        yield Finding(
-            "session timeouts",
+        yield of_kind(
+            FindingKind.SESSION_TIMEOUTS,
             f"The group waited {waited:.0f} member-seconds at least for members that never came back.",
             avoided="bellwether guard beside an instance ends its memberships when it is gone.",
-            cannot="A member without a successor or a guard is proven dead by its session only.",
+            remedy="A member without a successor or a guard is proven dead by its session only.",
             setting=ASSIST,
         )
 
@@ -218,7 +223,7 @@ def _sentence(text: str) -> str:
 
 
 _FINDERS: tuple[Callable[[AssessedFacts], Iterator[Finding]], ...] = (
-    *(_not_led, _anomalies, _stuck, _unowned, _waits, _storms, _racks, _skew),
+    *(_no_client_leads, _shown, _stuck, _waits, _storms, _racks, _skew),
 )
 
 

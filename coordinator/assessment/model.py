@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.coordinator.observation import Finding
 
 NOW, AS_RECORDED = "now", "as recorded"
 
@@ -108,18 +109,6 @@ class Period:
     stuck_ms: int = 0
     policies: tuple[PastRow, ...] = ()
     unknown: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A problem of a group. `avoided` is what Bellwether would do about it, `cannot` what it cannot and why. `setting`
-    is the configuration line that does it."""
-
-    about: str
-    message: str
-    avoided: str = ""
-    cannot: str = ""
-    setting: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from bellwether_kafka.coordinator.assessment.grids import DASH, Grid, grids, headline, lines
-from bellwether_kafka.coordinator.assessment.model import Assessment, Finding
+from bellwether_kafka.coordinator.assessment.model import Assessment
 from bellwether_kafka.coordinator.names import for_html
+from bellwether_kafka.coordinator.observation import Finding
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1c2126;--dim:#5c6670;--line:#d5dade;--back:#fff;--soft:#f3f5f7;--good:#0a6b3d}
@@ -54,8 +55,8 @@ def _section(assessment: Assessment) -> str:
 
 def _finding(finding: Finding) -> str:
     avoided = f'<dd class="good">Bellwether: {for_html(finding.avoided)}</dd>' if finding.avoided else ""
-    cannot = f"<dd>It cannot: {for_html(finding.cannot)}</dd>" if finding.cannot else ""
-    return f"<dt>{for_html(finding.about)}</dt><dd>{for_html(finding.message)}</dd>{avoided}{cannot}"
+    cannot = f"<dd>It cannot: {for_html(finding.remedy)}</dd>" if finding.remedy else ""
+    return f"<dt>{for_html(finding.words)}</dt><dd>{for_html(finding.message)}</dd>{avoided}{cannot}"
 
 
 def _grid(grid: Grid) -> str:

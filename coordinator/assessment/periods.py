@@ -11,7 +11,14 @@ from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, LOAD_AWAR
 from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.model import AS_RECORDED, PastRow, Period, Storm
 from bellwether_kafka.coordinator.events import OBSERVED
-from bellwether_kafka.coordinator.observation import UNKNOWN_CAUSE, Observation, Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.observation import (
+    STORM_MIN,
+    STORM_MS,
+    UNKNOWN_CAUSE,
+    Observation,
+    Rebalances,
+    SeenRebalance,
+)
 from bellwether_kafka.coordinator.planning import UNIFORM
 from bellwether_kafka.coordinator.replay import (
     History,
@@ -23,7 +30,6 @@ from bellwether_kafka.coordinator.replay import (
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
 
-STORM_MS, STORM_MIN = 600_000, 5
 WAIT_MS_MIN = 5_000  # live members usually rejoin faster
 CAME, GONE = "joined", "left or died"
 DAY_S = 86_400

@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.streams import STOCK, HeldTasks, TaskPlan, rebal
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
 from bellwether_kafka.coordinator.assessment.model import NOW, Measures, PolicyRow, Prices
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
-from bellwether_kafka.coordinator.observation import NEWEST, Observation, Shadow
+from bellwether_kafka.coordinator.observation import NEWEST, UNEVEN, Observation, Shadow
 from bellwether_kafka.coordinator.planning import StreamsConfig, load_application
 from bellwether_kafka.protocol.primitives import TaskId
 
@@ -147,4 +147,4 @@ def _cost(row: PolicyRow) -> tuple[float, ...]:
     costs = row.measures
     assert costs is not None  # noqa: S101 - called for rows with measures only
     crossing = costs.bytes_per_s if costs.bytes_per_s is not None else costs.cross_rack or 0
-    return costs.unowned, crossing, max(0.0, round(costs.imbalance - 1.1, 3)), row.moves or 0
+    return costs.unowned, crossing, max(0.0, round(costs.imbalance - UNEVEN, 3)), row.moves or 0

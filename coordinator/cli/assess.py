@@ -113,11 +113,11 @@ def _draw(assessment: Assessment) -> None:
     for grid in grids(assessment):
         draw_grid(console, grid)
     for finding in assessment.findings:
-        console.print(Text.assemble((f"{finding.about}: ", "yellow"), finding.message))
+        console.print(Text.assemble((f"{finding.words}: ", "yellow"), finding.message))
         if finding.avoided:
             console.print(Text(f"  Bellwether: {finding.avoided}", "green"))
-        if finding.cannot:
-            console.print(Text(f"  it cannot: {finding.cannot}"))
+        if finding.remedy:
+            console.print(Text(f"  it cannot: {finding.remedy}"))
     if not assessment.findings:
         console.print(Text("Nothing was found that costs."))
     for line in lines(assessment):

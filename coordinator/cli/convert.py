@@ -46,7 +46,7 @@ from bellwether_kafka.coordinator.kafka.client import read_supported
 from bellwether_kafka.coordinator.kafka.wire import OWN_ASSIGNORS, policy_in
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.names import for_shell
-from bellwether_kafka.coordinator.observation import CheckVerdict, Observation, worst
+from bellwether_kafka.coordinator.observation import Level, Observation, worst
 from bellwether_kafka.coordinator.settings import Settings
 
 TITLE = "Its assignment now, by a broker's assignors{}, and by Bellwether's policies"
@@ -84,7 +84,7 @@ def convert(
         print_document(asdict(plan))
     else:
         _draw(plan, prices.currency)
-    if worst(plan.checks) is CheckVerdict.FAIL:
+    if worst(plan.checks) is Level.FAIL:
         raise typer.Exit(Exit.NOT_SO)
 
 

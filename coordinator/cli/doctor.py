@@ -34,9 +34,9 @@ from bellwether_kafka.coordinator.kafka.wire import TransactionalIds, Transport,
 from bellwether_kafka.coordinator.observation import (
     BROKER_CONFIGS,
     UNREAD,
-    Check,
-    CheckVerdict,
     DoctorFacts,
+    Finding,
+    Level,
     Observation,
     Sources,
     examine,
@@ -74,7 +74,7 @@ def doctor(
         print_document([asdict(check) for check in checks])
     else:
         _draw(checks, next_steps(facts, checks))
-    if worst(checks) is CheckVerdict.FAIL:
+    if worst(checks) is Level.FAIL:
         raise typer.Exit(Exit.NOT_SO)
 
 
@@ -198,7 +198,7 @@ def _brokers(admin: AdminClient) -> tuple[list[str | None], dict[str, int]]:
     return [node.rack for node in nodes], limits
 
 
-def _draw(checks: tuple[Check, ...], steps: tuple[str, ...]) -> None:
+def _draw(checks: tuple[Finding, ...], steps: tuple[str, ...]) -> None:
     console = Console(soft_wrap=True)
     draw_checks(console, checks)
     draw_steps(console, "Next:", steps)
@@ -210,10 +210,10 @@ def draw_steps(console: Console, title: str, steps: Iterable[str]) -> None:
         console.print(Text(f"  {number}. {step}"))
 
 
-def draw_checks(console: Console, checks: Iterable[Check]) -> None:
+def draw_checks(console: Console, checks: Iterable[Finding]) -> None:
     for check in checks:
-        verdict = check.verdict.value
-        console.print(Text.assemble((f"{verdict:5}", COLOURS[verdict]), f"{check.name}: {check.message}"))
+        verdict = check.level.value
+        console.print(Text.assemble((f"{verdict:5}", COLOURS[verdict]), f"{check.kind}: {check.message}"))
         if check.remedy:
             console.print(Text(f"     {check.remedy}", "dim"))
         for line in check.details[:DETAILS_MAX]:

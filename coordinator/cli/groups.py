@@ -5,14 +5,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import typer
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.kafka_format import kafka_lines, kafka_notice
-from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, Interval, Watch, settings_for
+from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Interval, Watch, settings_for
+from bellwether_kafka.coordinator.cli.options import Group as GroupName
 from bellwether_kafka.coordinator.cli.output import (
     As,
     AsOfGroup,
@@ -27,19 +27,13 @@ from bellwether_kafka.coordinator.cli.output import (
     ranges,
 )
 from bellwether_kafka.coordinator.cli.read_groups import (
-    BROKER,
-    CONSUMERS,
     LISTED_TYPES,
-    MEMBER,
-    NOBODY,
-    UNKNOWN,
     connected,
     described_at,
     groups_by_node,
     observe_group,
     refreshes,
     run_to_end,
-    who_assigns,
 )
 from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError
 from bellwether_kafka.coordinator.kafka.wire import ListedGroup
@@ -52,8 +46,14 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.names import for_sentence
 from bellwether_kafka.coordinator.observation import (
-    Anomaly,
-    AnomalyKind,
+    BROKER,
+    CONSUMERS,
+    MEMBER,
+    NOBODY,
+    NOT_KNOWN,
+    Finding,
+    FindingKind,
+    Group,
     LagVerdict,
     Observation,
     ObservedMember,
@@ -63,7 +63,9 @@ from bellwether_kafka.coordinator.observation import (
     as_document,
     observation,
     short_ids,
-    values_of,
+    values_of_group,
+    who_assigns,
+    worst_first,
 )
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -79,16 +81,16 @@ def groups(
     settings, _ = settings_for(bootstrap, config, ANY_GROUP)
     rows = run_to_end(_list(settings))
     if output.is_document:
-        print_document([_values(row) for row in rows])
+        print_document([values_of_group(row) for row in rows])
         return
     draw_groups(rows, wide=output is Output.WIDE)
     for row in rows:
-        for anomaly in row.anomalies or ():
-            echo(f"{row.group.group_id}: {anomaly.message}")
+        for finding in row.findings:
+            echo(f"{row.group}: {finding.message}")
 
 
 def describe(
-    group: Group,
+    group: GroupName,
     bootstrap: Bootstrap = None,
     config: Config = None,
     output: AsOfGroup = Output.TABLE,
@@ -164,62 +166,56 @@ def _show_with_cost(settings: Settings, seen: Observation, output: Output, *, wa
         echo(line)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOfList:
-    """A group, who assigns in it, and the anomalies that its members show (None if they are not described)."""
-
-    group: ListedGroup
-    assigned_by: str
-    anomalies: tuple[Anomaly, ...] | None = None
-
-
-def _values(row: GroupOfList) -> dict[str, Any]:
-    anomalies = None if row.anomalies is None else [values_of(each) for each in row.anomalies]
-    return asdict(row.group) | {"assigned_by": row.assigned_by, "anomalies": anomalies}
-
-
-def draw_groups(rows: Sequence[GroupOfList], *, wide: bool) -> None:
+def draw_groups(rows: Sequence[Group], *, wide: bool) -> None:
     table = Table("group", "assigned by", "protocol type", "state", *["type"] * wide)
     for row in rows:
-        cells = (
-            for_sentence(row.group.group_id),
-            row.assigned_by,
-            row.group.protocol_type or "-",
-            row.group.state or "-",
-        )
-        table.add_row(*cells, *[row.group.type or "-"] * wide)
+        cells = (for_sentence(row.group), _in_full(row), row.protocol_type or "-", row.state or "-")
+        table.add_row(*cells, *[row.type or "-"] * wide)
     Console().print(table)
 
 
-async def _list(settings: Settings) -> list[GroupOfList]:
-    """Returns all groups, by name."""
+def _in_full(row: Group) -> str:
+    return f"{row.assigned_by} ({row.type})" if row.assigned_by == BROKER else row.assigned_by
+
+
+async def _list(settings: Settings) -> list[Group]:
+    """Returns all groups, the worst first."""
     async with connected(settings) as sources:
         return await listed_groups(sources, settings.groups[0].membership(settings.instance_id))
 
 
-async def listed_groups(sources: Sources, config: MembershipConfig) -> list[GroupOfList]:
-    """Returns all groups by name, from these sources. `config` identifies Bellwether's members. Sends one request to
-    each broker for the list, one for every fifty groups with members, and one for their topics."""
+async def listed_groups(sources: Sources, config: MembershipConfig) -> list[Group]:
+    """Returns all groups, the worst first, from these sources. `config` identifies Bellwether's members. Sends one
+    request to each broker for the list, one for every fifty groups with members, and one for their topics."""
     by_node = await groups_by_node(sources.transport, sources.reader)
     asked = {node: [g.group_id for g in groups if _must_be_asked(g)] for node, groups in by_node.items()}
     answers = await described_at(sources.transport, asked)
-    anomalies = await _anomalies(sources, answers, config)
-    listed = sorted((g for groups in by_node.values() for g in groups), key=lambda g: g.group_id)
-    return [GroupOfList(g, _assigned_by(g, answers.get(g.group_id), config), anomalies.get(g.group_id)) for g in listed]
+    seen = {group: _of_members(group, answer, config) for group, answer in answers.items() if not answer.error}
+    anomalies = await _anomalies(sources, seen)
+    return worst_first(
+        Group(
+            group=listed.group_id,
+            type=listed.type,
+            protocol_type=listed.protocol_type,
+            state=listed.state,
+            assigned_by=_assigned_by(listed, answers.get(listed.group_id), seen.get(listed.group_id)),
+            members=len(seen[listed.group_id].members) if listed.group_id in seen else None,
+            anomalies=anomalies.get(listed.group_id),
+        )
+        for groups in by_node.values()
+        for listed in groups
+    )
 
 
-async def _anomalies(
-    sources: Sources, answers: Mapping[str, DescribeAnswer], config: MembershipConfig
-) -> dict[str, tuple[Anomaly, ...]]:
+async def _anomalies(sources: Sources, seen: Mapping[str, Observation]) -> dict[str, tuple[Finding, ...]]:
     """Returns the anomalies of stable groups. A partition counts as missing only if brokers describe its topic."""
-    at_rest = {g: a for g, a in answers.items() if not a.error and a.state == GroupState.STABLE}
-    seen = {group: _of_members(group, answer, config) for group, answer in at_rest.items()}
-    topics = {topic for group in seen.values() for member in group.members for topic, _ in member.owned}
+    at_rest = {group: shown for group, shown in seen.items() if shown.state == GroupState.STABLE}
+    topics = {topic for group in at_rest.values() for member in group.members for topic, _ in member.owned}
     try:
         counts: Mapping[str, int] = (await sources.reader.read(topics)).count_of if topics else {}
     except ClusterUnreachableError:
         counts = {}
-    return {group: anomalies_of_members(members, counts, at_rest=True) for group, members in seen.items()}
+    return {group: anomalies_of_members(members, counts, at_rest=True) for group, members in at_rest.items()}
 
 
 def _of_members(group: str, answer: DescribeAnswer, config: MembershipConfig) -> Observation:
@@ -232,16 +228,17 @@ def _must_be_asked(group: ListedGroup) -> bool:
     return group.type in ("", "classic") and group.protocol_type in LISTED_TYPES and group.state != GroupState.EMPTY
 
 
-def _assigned_by(group: ListedGroup, answer: DescribeAnswer | None, config: MembershipConfig) -> str:
+def _assigned_by(group: ListedGroup, answer: DescribeAnswer | None, seen: Observation | None) -> str:
     if group.type not in ("", "classic"):
-        return f"{BROKER} ({group.type})"
+        return BROKER
     if group.protocol_type not in LISTED_TYPES:
         return MEMBER
     if group.state == GroupState.EMPTY:  # it has no protocol type before its first member
         return NOBODY if group.protocol_type else CONSUMERS
-    if answer is None or (answer.error and not is_missing(answer)):
-        return UNKNOWN  # its coordinator node does not answer now
-    return who_assigns(bellwether=any(is_bellwether(m, config) for m in answer.members), others=bool(answer.members))
+    if seen is not None:
+        return who_assigns(seen)
+    # else its coordinator node does not answer now
+    return NOBODY if answer is not None and is_missing(answer) else NOT_KNOWN
 
 
 def _draw_unknown(seen: Observation) -> None:
@@ -320,7 +317,7 @@ def _draw_lags(console: Console, seen: Observation) -> None:
     noted = [p for p in (report.partitions if report is not None else ()) if p.note]
     beyond = [p for p in noted if p.committed is not None or p.end is None or p.verdict is LagVerdict.STALLED]
     # the first line has it
-    message = (anomaly.message for anomaly in seen.anomalies if anomaly.kind is not AnomalyKind.SELF_ASSIGNED)
+    message = (anomaly.message for anomaly in seen.anomalies if anomaly.kind != FindingKind.SELF_ASSIGNED)
     for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes, *message):
         console.print(Text(note))
 

@@ -7,6 +7,7 @@ error.
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from itertools import groupby, zip_longest
 from typing import Annotated, Any, NoReturn
@@ -81,8 +82,8 @@ def fail(message: str) -> NoReturn:
 
 
 def print_document(document: Any, *, one_of_many: bool = False) -> None:
-    """Prints a document of JSON values. `one_of_many`: further documents follow, so it is printed on one line."""
-    echo_lines(json.dumps(document, indent=None if one_of_many else 2))
+    """Prints a document of JSON values and dataclasses, on one line if it is `one_of_many`."""
+    echo_lines(json.dumps(document, default=asdict, indent=None if one_of_many else 2))
 
 
 class Console(rich.console.Console):

@@ -51,9 +51,6 @@ REFRESHES_AT_ONCE = 8
 DESCRIBED_AT_ONCE = 50  # groups in a request; the answer for a large one may be a megabyte
 LISTED_TYPES = ("consumer", "")
 AT_MEMBER = "member:"  # prefix of a place that is a member
-# Who assigns in a group.
-BROKER, MEMBER, BELLWETHER, NOBODY, UNKNOWN = "its broker", "a member", "bellwether", "nobody", "unknown"
-CONSUMERS = "its consumers"
 UNWEIGHED = (
     "This plan is by counts: without a topic under [weights] load-aware weighs by offsets, which a running Bellwether"
     " has read for a while and a command reads once. The page of that Bellwether shows its plan."
@@ -295,12 +292,6 @@ def warn_hypothetical(seen: Observation, *, err: bool = False) -> None:
         echo("Its broker assigns, and asks Bellwether for plans.", err=err)
     elif seen.hypothetical:
         echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.", err=err)
-
-
-def who_assigns(*, bellwether: bool, others: bool) -> str:
-    """Returns who assigns in a classic group. A Bellwether instance that does not lead leaves at once, so one that is a
-    member leads."""
-    return BELLWETHER if bellwether else MEMBER if others else NOBODY
 
 
 async def all_groups(transport: wire.Transport, reader: client.ClusterReader) -> list[wire.ListedGroup]:

@@ -10,14 +10,14 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http.client import HTTPException
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group
+from rich.console import Group as Renderables
 from rich.live import Live
 from rich.style import Style
 from rich.text import Text
@@ -26,27 +26,29 @@ from bellwether_kafka.bounded import fetched, json_of
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, WAIT_S_MAX, Bootstrap, Config, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, echo, fail, print_document
 from bellwether_kafka.coordinator.cli.read_groups import (
-    BELLWETHER,
-    BROKER,
-    CONSUMERS,
     LISTED_TYPES,
-    NOBODY,
     REFRESHES_AT_ONCE,
     all_groups,
     connected,
     observer_for,
     run_to_end,
-    who_assigns,
 )
 from bellwether_kafka.coordinator.membership import NotLeading
 from bellwether_kafka.coordinator.names import for_sentence
 from bellwether_kafka.coordinator.observation import (
-    OF_ASSIGNMENT,
-    Anomaly,
+    BELLWETHER,
+    BROKER,
+    NOBODY,
+    Group,
     GroupObserver,
+    Level,
     Observation,
+    RoleStatus,
     Sources,
-    unknown_values,
+    group_of,
+    values_of_group,
+    who_assigns,
+    worst_first,
 )
 
 if sys.platform != "win32":
@@ -55,12 +57,24 @@ if sys.platform != "win32":
 
 ENTER, ESCAPE, BACKSPACE = ("\r", "\n"), "\x1b", ("\x7f", "\b")
 QUIT = "q"
-HELP = "n name, l lag, m members, x cross rack, r reverse, / filter, q quit"
+HELP = "w worst, n name, l lag, m members, x cross rack, r reverse, / filter, q quit"
 PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 10_000_000
-COLUMNS = ("group", "led by", "state", "generation", "members", "lag", "cross rack", "planned", "last cause", "ago")
-WIDE_COLUMNS = ("type", "unowned", "remedy", "anomalies")
-UNOWNED = Style(bold=True, color="yellow")
+COLUMNS = (
+    "group",
+    "assigned by",
+    "state",
+    "wrong",
+    "generation",
+    "members",
+    "lag",
+    "cross rack",
+    "planned",
+    "last cause",
+    "ago",
+)
+WIDE_COLUMNS = ("type", "unowned", "remedy")
+MARKED = Style(bold=True, color="yellow")
 WITHOUT_OTHERS = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
 
 
@@ -87,49 +101,30 @@ class InstanceReports:
         return cls(leads, {group: roles[group] for group in roles.keys() - leads.keys()}, rebalances)
 
 
-@dataclass(frozen=True, slots=True)
-class TopRow:
-    """One group; `type` is Kafka's. `members` excludes Bellwether's; unknown values are None. `cross_rack` counts
-    partitions read from another rack, `could_be` the same under Bellwether's plan, `moved` those that the last
-    rebalance moved. `not_leading` is why no instance leads a group that one is to lead, with its `remedy`; "" if one
-    leads or no instance was queried."""
-
-    group: str
-    type: str
-    state: str
-    leader: str
-    not_leading: str
-    remedy: str
-    generation: int | None
-    members: int | None
-    lag: int | None
-    cross_rack: int | None
-    could_be: int | None
-    unowned: int | None
-    cause: str
-    moved: int | None
-    cause_at_ms: int | None
-    anomalies: tuple[Anomaly, ...] = ()
-    unknown: Mapping[str, Any] | None = None
-
-
 class SortOrder(StrEnum):
-    """The orders of rows. All but the name show the largest first."""
+    """The orders of rows. All but the name show the worst or the largest first."""
 
+    WORST = "worst"
     NAME = "name"
     LAG = "lag"
     MEMBERS = "members"
     CROSS_RACK = "cross-rack"
 
 
-KEYS = {"n": SortOrder.NAME, "l": SortOrder.LAG, "m": SortOrder.MEMBERS, "x": SortOrder.CROSS_RACK}
+KEYS = {
+    "w": SortOrder.WORST,
+    "n": SortOrder.NAME,
+    "l": SortOrder.LAG,
+    "m": SortOrder.MEMBERS,
+    "x": SortOrder.CROSS_RACK,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """What is shown. `wanted`: a part of group names, "" for all. While it is `typed`, keys are its letters."""
 
-    order: SortOrder = SortOrder.NAME
+    order: SortOrder = SortOrder.WORST
     reverse: bool = False
     wanted: str = ""
     typed: bool = False
@@ -138,21 +133,23 @@ class View:
     def caption(self) -> str:
         """The order and the filter, if they differ from the defaults."""
         parts = [f"by {self.order.value}{', reversed' * self.reverse}"] * (
-            self.order is not SortOrder.NAME or self.reverse
+            self.order is not SortOrder.WORST or self.reverse
         )
         parts += [f"filter: {self.wanted}{'_' * self.typed}"] * (self.typed or bool(self.wanted))
         return "; ".join(parts)
 
-    def rows(self, rows: Iterable[TopRow]) -> list[TopRow]:
+    def rows(self, rows: Iterable[Group]) -> list[Group]:
         """Returns the rows that fit the filter, in order. Equal rows are ordered by name, so that they keep their
         places between refreshes, and unknown values come last."""
         ordered = sorted((row for row in rows if self.wanted in row.group), key=lambda row: row.group)
-        if self.order is SortOrder.NAME:
+        if self.order in (SortOrder.WORST, SortOrder.NAME):
+            ordered = worst_first(ordered) if self.order is SortOrder.WORST else ordered
             return ordered[::-1] if self.reverse else ordered
         return sorted(ordered, key=self._rank)
 
-    def _rank(self, row: TopRow) -> tuple[bool, int]:
-        value = {SortOrder.LAG: row.lag, SortOrder.MEMBERS: row.members}.get(self.order, row.cross_rack)
+    def _rank(self, row: Group) -> tuple[bool, int]:
+        lag = row.lag.lag if row.lag is not None else None
+        value = {SortOrder.LAG: lag, SortOrder.MEMBERS: row.members}.get(self.order, row.cross_rack)
         return value is None, (value or 0) * (1 if self.reverse else -1)
 
     def pressed(self, key: str) -> "View":
@@ -187,7 +184,9 @@ def top(
     ] = None,
     interval: Annotated[float, typer.Option(help="Seconds between refreshes.", min=0.5, max=WAIT_S_MAX)] = 3.0,
     once: Annotated[bool, typer.Option("--once", help="Print once and end.")] = False,
-    sort: Annotated[SortOrder, typer.Option(help="What comes first: the name, or the largest.")] = SortOrder.NAME,
+    sort: Annotated[
+        SortOrder, typer.Option(help="What comes first: the worst, the name, or the largest.")
+    ] = SortOrder.WORST,
     filter_: Annotated[str, typer.Option("--filter", help="Only groups with this in their names.")] = "",
     output: As = Output.TABLE,
 ) -> None:
@@ -213,7 +212,7 @@ async def _top(
         observers: dict[str, GroupObserver] = {}
         silent: dict[str, str] = {}
 
-        async def refresh(wanted: str) -> list[TopRow]:
+        async def refresh(wanted: str) -> list[Group]:
             for name in names or await _listed(sources):
                 if name not in observers and wanted in name:
                     group_config, _ = settings_for(bootstrap, config, name)
@@ -242,9 +241,9 @@ def unanswered(silent: Mapping[str, str]) -> list[str]:
     return [f"{url} does not answer ({why}), {sentences}" for url, why in silent.items()]
 
 
-def _print(rows: Sequence[TopRow], view: View, output: Output, *, one_of_many: bool = False) -> None:
+def _print(rows: Sequence[Group], view: View, output: Output, *, one_of_many: bool = False) -> None:
     if output.is_document:
-        print_document([asdict(row) for row in rows], one_of_many=one_of_many)
+        print_document([values_of_group(row) for row in rows], one_of_many=one_of_many)
     else:
         Console().print(_table(rows, view, wide=output is Output.WIDE))
 
@@ -278,11 +277,11 @@ class Screen:
     def __init__(self, view: View, *, wide: bool, silent: Mapping[str, str] | None = None) -> None:
         self._view, self._wide = view, wide
         self._silent: Mapping[str, str] = {} if silent is None else silent
-        self._rows: list[TopRow] = []
+        self._rows: list[Group] = []
         self._ended = asyncio.Event()
         self._live = Live(console=Console(), screen=True, auto_refresh=False)
 
-    async def run(self, refresh: Callable[[str], Awaitable[list[TopRow]]], interval_s: float) -> None:
+    async def run(self, refresh: Callable[[str], Awaitable[list[Group]]], interval_s: float) -> None:
         """Returns after `q` or Ctrl-C."""
         with self._live, keys_of(self.press) as has_keys:
             while not self._ended.is_set():
@@ -302,7 +301,7 @@ class Screen:
         rows = self._view.rows(self._rows)
         sentences = [Text(sentence, "yellow") for sentence in unanswered(self._silent)]
         self._live.update(
-            Group(_table(rows, self._view, wide=self._wide), *sentences, Text(below, "dim")), refresh=True
+            Renderables(_table(rows, self._view, wide=self._wide), *sentences, Text(below, "dim")), refresh=True
         )
 
 
@@ -313,7 +312,7 @@ async def _listed(sources: Sources) -> list[str]:
 
 async def _refresh(
     observers: Sequence[GroupObserver], urls: Sequence[str], silent: dict[str, str] | None = None
-) -> list[TopRow]:
+) -> list[Group]:
     """Returns the rows. Fills `silent` with the pages that did not answer, and why."""
     reports = await asyncio.to_thread(_reports, urls, {} if silent is None else silent)
     turns = asyncio.Semaphore(REFRESHES_AT_ONCE)
@@ -343,54 +342,51 @@ def _fetched(url: str) -> Any:
     return json_of(fetched(url, PAGE_BYTES_MAX, PAGE_TIMEOUT_S))
 
 
-def _table(rows: Sequence[TopRow], view: View, *, wide: bool) -> Table:
+def _table(rows: Sequence[Group], view: View, *, wide: bool) -> Table:
     title = ", ".join(filter(None, (counted(len(rows), "group"), view.caption)))
     table = Table(*COLUMNS, *WIDE_COLUMNS * wide, title=title)
     now_ms = time.time() * 1000
     for row in rows:
         ago = "-" if row.cause_at_ms is None else f"{max(0.0, now_ms - row.cause_at_ms) / 1000:.0f} s"
-        numbers = [row.generation, row.members, row.lag, row.cross_rack, row.could_be]
+        lag = row.lag.lag if row.lag is not None else None
+        numbers = [row.generation, row.members, lag, row.cross_rack, row.cross_rack_planned]
         shown = ["-" if number is None else f"{number:,}" for number in numbers]
-        why = f"{row.leader}: {row.not_leading.replace('_', ' ')}" if row.not_leading else row.leader
-        cells = [for_sentence(row.group), why, row.state or "-", *shown, row.cause or "-", ago]
-        wrong = ", ".join(anomaly.kind.words for anomaly in row.anomalies)
-        more = (row.type, "-" if row.unowned is None else f"{row.unowned:,}", row.remedy or "-", wrong or "-")
-        marked = row.unowned or any(anomaly.kind in OF_ASSIGNMENT for anomaly in row.anomalies)
-        table.add_row(*cells, *more * wide, style=UNOWNED if marked else None)
+        why = f": {row.role.reason.replace('_', ' ')}" if row.role is not None and row.role.reason else ""
+        findings = row.findings
+        wrong = ", ".join(finding.words for finding in findings) or "-"
+        cells = [
+            for_sentence(row.group),
+            f"{row.assigned_by}{why}",
+            row.state or "-",
+            wrong,
+            *shown,
+            row.cause or "-",
+            ago,
+        ]
+        remedy = row.role.remedy if row.role is not None else ""
+        more = (row.type, "-" if row.unowned is None else f"{row.unowned:,}", remedy or "-")
+        marked = any(finding.level.rank >= Level.WARN.rank for finding in findings)
+        table.add_row(*cells, *more * wide, style=MARKED if marked else None)
     return table
 
 
-def row_of(seen: Observation, reports: InstanceReports) -> TopRow:
-    shadow, last = seen.shadow, reports.rebalances.get(seen.group_id)
-    role = reports.roles.get(seen.group_id, {})
-    return TopRow(
-        group=seen.group_id,
-        type=seen.kind,
-        state=seen.state,
-        leader=_leader(seen, reports),
-        not_leading=str(role.get("reason", "")),
-        remedy=str(role.get("remedy", "")),
+def row_of(seen: Observation, reports: InstanceReports) -> Group:
+    last, role = reports.rebalances.get(seen.group_id), reports.roles.get(seen.group_id)
+    return group_of(
+        seen,
+        assigned_by=_assigned_by(seen, reports),
+        leading=seen.group_id in reports.leads,
+        role=RoleStatus(**role) if role is not None else None,
         generation=reports.leads.get(seen.group_id),
-        members=len(seen.members) if seen.kind != "unknown" else None,
-        lag=seen.lag,
-        cross_rack=shadow.cross_rack if shadow is not None else None,
-        could_be=shadow.cross_rack_planned if shadow is not None else None,
-        unowned=shadow.current.unowned if shadow is not None else None,
         cause=str(last["cause"]) if last is not None else seen.trouble,
         moved=int(last["moved"]) if last is not None else None,
         cause_at_ms=int(last["decided_at_ms"]) if last is not None else None,
-        anomalies=seen.anomalies,
-        unknown=unknown_values(seen.unknown),
     )
 
 
-def _leader(seen: Observation, reports: InstanceReports) -> str:
-    if seen.kind in ("consumer", "streams"):
-        return BROKER
-    if seen.group_id in reports.leads:
+def _assigned_by(seen: Observation, reports: InstanceReports) -> str:
+    by = who_assigns(seen)
+    if seen.group_id in reports.leads and by != BROKER:
         return BELLWETHER
-    if seen.self_assigned:
-        return CONSUMERS
-    if reports.roles.get(seen.group_id, {}).get("reason") in WITHOUT_OTHERS and not seen.members:
-        return NOBODY
-    return who_assigns(bellwether=bool(seen.bellwether_members), others=bool(seen.members))
+    role = reports.roles.get(seen.group_id, {})
+    return NOBODY if role.get("reason") in WITHOUT_OTHERS and by == BELLWETHER and not seen.members else by

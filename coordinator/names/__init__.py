@@ -5,6 +5,7 @@ them. No other module escapes a name, except that `json` writes JSON and prometh
 """
 
 from bellwether_kafka.coordinator.names.languages import (
+    counted,
     for_html,
     for_sentence,
     for_shell,

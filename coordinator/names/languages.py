@@ -69,6 +69,11 @@ def _unicode(code: int) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number with a noun, such as "1,234 partitions"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def listed(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
     """Returns the first names as a sentence has them, and how many more there are."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""

@@ -1,24 +1,46 @@
 """Groups observed without joining them: what the present assignment costs, and what Bellwether would assign."""
 
-from bellwether_kafka.coordinator.observation.anomalies import (
-    BY_TOPIC,
-    OF_ASSIGNMENT,
-    OF_PATTERNS,
-    Anomaly,
-    AnomalyKind,
-)
-from bellwether_kafka.coordinator.observation.group_reader import OnSeen, Sources, as_if_led, described_by_broker
-from bellwether_kafka.coordinator.observation.health import (
-    BROKER_CONFIGS,
-    Check,
-    CheckVerdict,
-    DoctorFacts,
+from bellwether_kafka.coordinator.observation.anomalies import BY_TOPIC, OF_PATTERNS
+from bellwether_kafka.coordinator.observation.findings import (
+    ANOMALIES,
+    FINDINGS,
+    OLD_MS,
+    STORM_MIN,
+    STORM_MS,
+    UNEVEN,
+    WRONG_ASSIGNMENT,
     Fault,
-    GivenOrders,
-    examine,
+    Finding,
+    FindingKind,
+    FindingRow,
+    Level,
     judged,
+    of_kind,
     worst,
 )
+from bellwether_kafka.coordinator.observation.group import (
+    BELLWETHER,
+    BROKER,
+    BROKER_TYPES,
+    CONSUMERS,
+    MEMBER,
+    NO_PROBLEM,
+    NOBODY,
+    NOT_KNOWN,
+    PASSING,
+    Emptying,
+    Group,
+    RoleStatus,
+    group_of,
+    role_status,
+    shown_costs,
+    unread,
+    values_of_group,
+    who_assigns,
+    worst_first,
+)
+from bellwether_kafka.coordinator.observation.group_reader import OnSeen, Sources, as_if_led, described_by_broker
+from bellwether_kafka.coordinator.observation.health import BROKER_CONFIGS, DoctorFacts, GivenOrders, examine
 from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.lag import (
     VERDICTS,
@@ -62,4 +84,5 @@ from bellwether_kafka.coordinator.observation.self_assigned import RELEASE as RE
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED as SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits
 from bellwether_kafka.coordinator.observation.short_ids import full_ids, short_ids
+from bellwether_kafka.coordinator.observation.trends import Curve, LagTrends, Trend
 from bellwether_kafka.coordinator.observation.unknown import NO_BROKER, Unknown, unknown_values

@@ -1,14 +1,12 @@
 """Finds anomalies in a group's assignment and membership, as a broker shows them. Pure.
 
-Only this module decides what is an anomaly: `doctor`, `assess`, `describe`, `groups`, `top`, the page, metrics and JSON
-display its results. No assignor gives a partition two owners on purpose, but bugs in sticky assignors have done so
+No assignor gives a partition two owners on purpose, but bugs in sticky assignors have done so
 (KAFKA-12984).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
@@ -17,48 +15,16 @@ from bellwether_kafka.assignors.shared import NOBODY, GroupPlan, IntArray, LongA
 from bellwether_kafka.coordinator.kafka.wire import AssignedPartitions, BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.names import listed
+from bellwether_kafka.coordinator.observation.findings import APART_MIN, UNEVEN, Finding, FindingKind, of_kind
 from bellwether_kafka.coordinator.planning import subtopology_numbers
 from bellwether_kafka.protocol.primitives import TopicPartition
 
-UNEVEN = 1.1  # times the mean share of a topic
-APART_MIN = 3  # partitions by which the largest share exceeds the smallest
 BY_TOPIC = 'policy = "topic-balance"'
 HAND_OVERS_SHOWN = 4
 OF_PATTERNS = (
     "a broker matches a pattern by RE2/J and over the whole name (^topic finds only topic; write ^topic.*), and leaves"
     " out topics that the member has no right to DESCRIBE"
 )
-
-
-class AnomalyKind(StrEnum):
-    """The kinds of anomalies, the worst first."""
-
-    TWO_OWNERS = "two_owners"
-    NO_SUCH_PARTITION = "no_such_partition"
-    NOT_SUBSCRIBED = "not_subscribed"
-    HELD_UP = "held_up"
-    NOT_MATCHED = "not_matched"
-    SELF_ASSIGNED = "self_assigned"
-    TWO_HOSTS = "two_hosts"
-    TWO_APPLICATIONS = "two_applications"
-    UNEVEN_TOPIC = "uneven_topic"
-
-    @property
-    def words(self) -> str:
-        """Returns the kind as it is displayed, such as "two owners"."""
-        return self.value.replace("_", " ")
-
-
-@dataclass(frozen=True, slots=True)
-class Anomaly:
-    """One anomaly of a group. `count` is a number of partitions, topics or applications, depending on the kind.
-    `message` and `remedy` are sentences; `setting` is the configuration line that fixes it, "" if there is none."""
-
-    kind: AnomalyKind
-    count: int
-    message: str
-    remedy: str
-    setting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +51,6 @@ class HandOver:
         return f"{who} has to give up {listed(self.items)}, which {self.successor} is to have"
 
 
-OF_ASSIGNMENT = (AnomalyKind.TWO_OWNERS, AnomalyKind.NO_SUCH_PARTITION, AnomalyKind.NOT_SUBSCRIBED)
-
-
 class Holds(Protocol):
     """A member with its subscription and its assigned partitions."""
 
@@ -99,7 +62,7 @@ class Holds(Protocol):
     def owned(self) -> tuple[TopicPartition, ...]: ...
 
 
-def of_assignment(members: Iterable[Holds], counts: Mapping[str, int]) -> tuple[Anomaly, ...]:
+def of_assignment(members: Iterable[Holds], counts: Mapping[str, int]) -> tuple[Finding, ...]:
     """Returns the anomalies of an assignment. `counts` are the partition counts of the known topics. A member whose
     subscription is unknown counts as subscribed to every topic."""
     owners: dict[TopicPartition, list[str]] = defaultdict(list)
@@ -117,7 +80,7 @@ def of_assignment(members: Iterable[Holds], counts: Mapping[str, int]) -> tuple[
     return (*_two_owners(double), *_no_such_partition(absent, counts), *_not_subscribed(foreign))
 
 
-def _two_owners(double: Mapping[TopicPartition, Sequence[str]]) -> Iterator[Anomaly]:
+def _two_owners(double: Mapping[TopicPartition, Sequence[str]]) -> Iterator[Finding]:
     if not double:
         return
     each = [f"{_named(partition)} ({listed(names)})" for partition, names in double.items()]
@@ -126,10 +89,10 @@ def _two_owners(double: Mapping[TopicPartition, Sequence[str]]) -> Iterator[Anom
         "Their records are read twice, and commits of one owner overwrite those of the other. Restart these members,"
         " and check the assignor of the member that leads; a plan of Bellwether has one owner for each partition."
     )
-    yield Anomaly(AnomalyKind.TWO_OWNERS, len(double), message, remedy)
+    yield of_kind(FindingKind.TWO_OWNERS, message, remedy, count=len(double))
 
 
-def _no_such_partition(absent: Sequence[tuple[TopicPartition, str]], counts: Mapping[str, int]) -> Iterator[Anomaly]:
+def _no_such_partition(absent: Sequence[tuple[TopicPartition, str]], counts: Mapping[str, int]) -> Iterator[Finding]:
     if not absent:
         return
     each = [
@@ -138,10 +101,10 @@ def _no_such_partition(absent: Sequence[tuple[TopicPartition, str]], counts: Map
     ]
     message = f"Members have partitions that do not exist: {listed(each)}."
     remedy = "Restart the member that leads: the topic may have been created again with fewer partitions."
-    yield Anomaly(AnomalyKind.NO_SUCH_PARTITION, len(absent), message, remedy)
+    yield of_kind(FindingKind.NO_SUCH_PARTITION, message, remedy, count=len(absent))
 
 
-def _not_subscribed(foreign: Sequence[tuple[TopicPartition, str]]) -> Iterator[Anomaly]:
+def _not_subscribed(foreign: Sequence[tuple[TopicPartition, str]]) -> Iterator[Finding]:
     if not foreign:
         return
     each = [f"{_named(partition)} ({member})" for partition, member in foreign]
@@ -150,7 +113,7 @@ def _not_subscribed(foreign: Sequence[tuple[TopicPartition, str]]) -> Iterator[A
         "Such a member may not read them, and no other member does. A static member that returned with other topics"
         " keeps its partitions until a rebalance: restart the member that leads."
     )
-    yield Anomaly(AnomalyKind.NOT_SUBSCRIBED, len(foreign), message, remedy)
+    yield of_kind(FindingKind.NOT_SUBSCRIBED, message, remedy, count=len(foreign))
 
 
 def hand_overs(group: BrokerGroup) -> tuple[HandOver, ...]:
@@ -189,7 +152,7 @@ def _names_of(assigned: AssignedPartitions, numbers: dict[str, int]) -> list[str
     ]
 
 
-def of_hand_overs(hand_overs: Sequence[HandOver]) -> tuple[Anomaly, ...]:
+def of_hand_overs(hand_overs: Sequence[HandOver]) -> tuple[Finding, ...]:
     """Returns an anomaly if members of a group that its broker reconciles keep others from what they are to have."""
     if not hand_overs:
         return ()
@@ -198,10 +161,10 @@ def of_hand_overs(hand_overs: Sequence[HandOver]) -> tuple[Anomaly, ...]:
         "A member confirms when it polls, max.poll.interval.ms (5 minutes unless set) later at the latest: see its log"
         " for a poll that takes long, and restart it if it does not return. Another assignor would wait, too."
     )
-    return (Anomaly(AnomalyKind.HELD_UP, sum(len(each.items) for each in hand_overs), message, remedy),)
+    return (of_kind(FindingKind.HELD_UP, message, remedy, count=sum(len(each.items) for each in hand_overs)),)
 
 
-def of_patterns(patterns: Sequence[str], unread: Sequence[str]) -> tuple[Anomaly, ...]:
+def of_patterns(patterns: Sequence[str], unread: Sequence[str]) -> tuple[Finding, ...]:
     """Returns an anomaly if nobody reads topics of which a group has offsets, while its members subscribe by patterns
     that brokers match. No broker lists what a pattern finds."""
     if not patterns or not unread:
@@ -211,10 +174,10 @@ def of_patterns(patterns: Sequence[str], unread: Sequence[str]) -> tuple[Anomaly
         f" pattern {' and '.join(patterns[:2])}."
     )
     remedy = f"If they should be read: {OF_PATTERNS}. Else their offsets end after offsets.retention.minutes."
-    return (Anomaly(AnomalyKind.NOT_MATCHED, len(unread), message, remedy),)
+    return (of_kind(FindingKind.NOT_MATCHED, message, remedy, count=len(unread)),)
 
 
-def of_processes(processes: Iterable[tuple[str, Iterable[str]]]) -> tuple[Anomaly, ...]:
+def of_processes(processes: Iterable[tuple[str, Iterable[str]]]) -> tuple[Finding, ...]:
     """Returns an anomaly if threads with one process id run on several hosts, as after a volume was copied: they count
     as one process. `processes` are the ids with the hosts of their threads."""
     double = [(process, sorted({*hosts})) for process, hosts in processes]
@@ -227,10 +190,10 @@ def of_processes(processes: Iterable[tuple[str, Iterable[str]]]) -> tuple[Anomal
         "A state directory has been copied: stop the application on all but one of these hosts, and delete"
         " kafka-streams-process-metadata below state.dir there. Until then a standby may be beside its task."
     )
-    return (Anomaly(AnomalyKind.TWO_HOSTS, len(double), message, remedy),)
+    return (of_kind(FindingKind.TWO_HOSTS, message, remedy, count=len(double)),)
 
 
-def of_applications(subscriptions: Iterable[tuple[str, Iterable[str]]], protocol: str) -> tuple[Anomaly, ...]:
+def of_applications(subscriptions: Iterable[tuple[str, Iterable[str]]], protocol: str) -> tuple[Finding, ...]:
     """Returns an anomaly if the members fall into sets that share no topic. `subscriptions` are the names and topics of
     members. Streams threads are skipped: all of them have the same subscription."""
     if protocol == STREAMS_PROTOCOL:
@@ -251,7 +214,7 @@ def of_applications(subscriptions: Iterable[tuple[str, Iterable[str]]], protocol
         f"This looks like {number} applications under one group id: no topic is common to {' and '.join(each[:4])}."
     )
     remedy = "If so, give each a group.id of its own: a restart of one makes the members of all others rebalance."
-    return (Anomaly(AnomalyKind.TWO_APPLICATIONS, len(parts), message, remedy),)
+    return (of_kind(FindingKind.TWO_APPLICATIONS, message, remedy, count=len(parts)),)
 
 
 def _components(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
@@ -264,7 +227,7 @@ def _components(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
     return parts
 
 
-def of_shares(plan: GroupPlan, present: IntArray | LongArray) -> tuple[Anomaly, ...]:
+def of_shares(plan: GroupPlan, present: IntArray | LongArray) -> tuple[Finding, ...]:
     """Returns an anomaly for topics that are spread unevenly although the members' totals are equal. `present` are
     the owners of all partitions, with the indices of `plan`. Only members with the same subscription are compared."""
     if plan.words.kind != "consumer":
@@ -286,7 +249,7 @@ def of_shares(plan: GroupPlan, present: IntArray | LongArray) -> tuple[Anomaly, 
     each = [f"of the {count} partitions of {topic} members have {low} to {most}" for topic, (most, low, count) in worst]
     message = f"Members have unequal shares of a topic although their totals are equal: {listed(each)}."
     remedy = f"If topics differ in load, lead the group with {BY_TOPIC}, which spreads each topic evenly."
-    return (Anomaly(AnomalyKind.UNEVEN_TOPIC, len(uneven), message, remedy, BY_TOPIC),)
+    return (of_kind(FindingKind.UNEVEN_TOPIC, message, remedy, setting=BY_TOPIC, count=len(uneven)),)
 
 
 def _readers(plan: GroupPlan) -> dict[str, LongArray]:

@@ -3,19 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from bellwether_kafka.coordinator.names import for_shell, for_toml
-from bellwether_kafka.coordinator.observation.health import KIND_OF_PROTOCOL, Check, CheckVerdict, DoctorFacts
+from bellwether_kafka.coordinator.observation import Finding, Level
+from bellwether_kafka.coordinator.observation.health import KIND_OF_PROTOCOL, DoctorFacts
 
 STEPS_MAX = 3
 
 
-def next_steps(facts: DoctorFacts, checks: Sequence[Check]) -> tuple[str, ...]:
+def next_steps(facts: DoctorFacts, checks: Sequence[Finding]) -> tuple[str, ...]:
     """Returns at most STEPS_MAX sentences: failures before warnings, each in the order of the checks."""
-    remedies = [
-        check.remedy
-        for verdict in (CheckVerdict.FAIL, CheckVerdict.WARN)
-        for check in checks
-        if check.verdict is verdict
-    ]
+    remedies = [check.remedy for verdict in (Level.FAIL, Level.WARN) for check in checks if check.level is verdict]
     return tuple(dict.fromkeys([*filter(None, remedies), *_leading_on(facts)]))[:STEPS_MAX]
 
 

@@ -11,8 +11,6 @@ from bellwether_kafka.assignors.shared import NOBODY, Cost, Decision, GroupPlan,
 from bellwether_kafka.coordinator.kafka.wire import BROKER_PROTOCOLS, asks_bellwether
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.observation.anomalies import (
-    Anomaly,
-    AnomalyKind,
     HandOver,
     of_applications,
     of_assignment,
@@ -21,6 +19,7 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     of_processes,
     of_shares,
 )
+from bellwether_kafka.coordinator.observation.findings import ANOMALIES, Finding, FindingKind, of_kind
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
 from bellwether_kafka.coordinator.observation.self_assigned import ONLY_BELLWETHER, SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_values
@@ -139,7 +138,7 @@ class Observation:
     group_lag: GroupLag | None = None
     lag_notes: tuple[str, ...] = ()
     unknown: Unknown | None = None
-    anomalies: tuple[Anomaly, ...] = ()
+    anomalies: tuple[Finding, ...] = ()
     epoch: int | None = None
     assignor: str = ""
     classic_members: frozenset[str] = frozenset()
@@ -194,14 +193,14 @@ class Observation:
         return tuple(sorted(self.lags.keys() - read))
 
     @property
-    def unjudged(self) -> tuple[AnomalyKind, ...]:
+    def unjudged(self) -> tuple[FindingKind, ...]:
         """The kinds of anomalies that this observation cannot show, whether they exist or not."""
         if self.kind in ("missing", "other"):
             return ()
         if self.kind == "classic" and self.members and self.state != GroupState.STABLE:
-            return tuple(kind for kind in AnomalyKind if kind is not AnomalyKind.SELF_ASSIGNED)
-        no_counts = (AnomalyKind.NO_SUCH_PARTITION,) if self.members and not self.lags else ()
-        return *no_counts, *((AnomalyKind.UNEVEN_TOPIC,) if self.members and self.shadow is None else ())
+            return tuple(kind for kind in ANOMALIES if kind is not FindingKind.SELF_ASSIGNED)
+        no_counts = (FindingKind.NO_SUCH_PARTITION,) if self.members and not self.lags else ()
+        return *no_counts, *((FindingKind.UNEVEN_TOPIC,) if self.members and self.shadow is None else ())
 
     @property
     def verdict(self) -> str:
@@ -234,7 +233,7 @@ class Observation:
         return replace(self, anomalies=_anomalies(self, at_rest=at_rest))
 
 
-def _anomalies(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
+def _anomalies(seen: Observation, *, at_rest: bool) -> tuple[Finding, ...]:
     counts = {topic: len(lags) for topic, lags in seen.lags.items()}
     anomalies = [*anomalies_of_members(seen, counts, at_rest=at_rest), *_self_assigned(seen)]
     anomalies += of_hand_overs(seen.hand_overs)
@@ -245,10 +244,10 @@ def _anomalies(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
         owners = seen.shadow.decision.plan.owners
         anomalies += of_processes((o.name, [host[m] for m in o.members if m in host]) for o in owners)
         anomalies += of_shares(seen.shadow.decision.plan, seen.shadow.present)
-    return tuple(sorted(anomalies, key=lambda anomaly: list(AnomalyKind).index(anomaly.kind)))
+    return tuple(sorted(anomalies, key=lambda anomaly: ANOMALIES.index(FindingKind(anomaly.kind))))
 
 
-def anomalies_of_members(seen: Observation, counts: Mapping[str, int], *, at_rest: bool) -> tuple[Anomaly, ...]:
+def anomalies_of_members(seen: Observation, counts: Mapping[str, int], *, at_rest: bool) -> tuple[Finding, ...]:
     """Returns those anomalies that need neither offsets nor a plan. `counts` are the partition counts of the known
     topics. Subscriptions are compared only in classic groups: brokers do not show the patterns of others."""
     anomalies = of_assignment(seen.members, counts) if at_rest else ()
@@ -257,18 +256,18 @@ def anomalies_of_members(seen: Observation, counts: Mapping[str, int], *, at_res
     return *anomalies, *of_applications(((m.client_id or m.member_id, m.topics) for m in seen.members), seen.protocol)
 
 
-def anomalies_of_plan(plan: GroupPlan, protocol: str, name: Callable[[str], str]) -> tuple[Anomaly, ...]:
+def anomalies_of_plan(plan: GroupPlan, protocol: str, name: Callable[[str], str]) -> tuple[Finding, ...]:
     """Returns the anomalies of a plan of Bellwether's, in which each partition has one owner. `name` turns the name of
     an owner into the one to display."""
     named = ((name(owner.name), owner.topics) for owner in plan.owners)
     return *of_applications(named, protocol), *of_shares(plan, plan.owner)
 
 
-def _self_assigned(seen: Observation) -> Iterable[Anomaly]:
+def _self_assigned(seen: Observation) -> Iterable[Finding]:
     if seen.self_assigned:
         message = f"{SELF_ASSIGNED[:1].upper()}{SELF_ASSIGNED[1:]}."
         remedy = 'Beside a member, Bellwether included, the broker would refuse these commits: keep mode = "observe".'
-        yield Anomaly(AnomalyKind.SELF_ASSIGNED, 1, message, remedy)
+        yield of_kind(FindingKind.SELF_ASSIGNED, message, remedy)
 
 
 def _total(lags: Iterable[int | None]) -> int | None:

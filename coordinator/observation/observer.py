@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.membership import (
     GroupState,
     MembershipConfig,
 )
-from bellwether_kafka.coordinator.observation.anomalies import Anomaly
+from bellwether_kafka.coordinator.observation.findings import Finding
 from bellwether_kafka.coordinator.observation.group_reader import DescribedGroup, GroupReader, OnSeen, Sources
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes, computed
@@ -132,7 +132,7 @@ class GroupObserver:
         self._rules_of = rules_of
         self._last_known: Observation | None = None  # the newest one that is not `unknown`
         self._shadow: Kept[Shadow] = Kept()
-        self._anomalies: Kept[tuple[Anomaly, ...]] = Kept()
+        self._anomalies: Kept[tuple[Finding, ...]] = Kept()
 
     @property
     def policy(self) -> Policy:

@@ -8,28 +8,30 @@ from typing import Protocol
 
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.membership import MembershipView, NotLeading
-from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rebalances, known_cross_rack
+from bellwether_kafka.coordinator.observation import (
+    BELLWETHER,
+    BROKER_TYPES,
+    OLD_MS,
+    STORM_MS,
+    Emptying,
+    Group,
+    GroupObserver,
+    Kept,
+    LagTrends,
+    Observation,
+    Rebalances,
+    known_cross_rack,
+    role_status,
+    shown_costs,
+    unread,
+    who_assigns,
+    worst_first,
+)
 from bellwether_kafka.coordinator.runtime.service import Service
 from bellwether_kafka.coordinator.settings import GroupSettings
-from bellwether_kafka.coordinator.web import (
-    OFTEN_MS,
-    Emptying,
-    GroupNow,
-    GroupStatus,
-    LagTrends,
-    LedRebalances,
-    Present,
-    Row,
-    overview,
-    present,
-    role_status,
-)
+from bellwether_kafka.coordinator.web import LedRebalances, Present, present
 
 NAMED_MAX = 10  # groups in the answer to a probe
-BROKER, BELLWETHER, MEMBER, NOBODY, UNKNOWN = "its broker", "Bellwether", "a member", "nobody", "unknown"
-CONSUMERS = "its consumers"
-BROKER_TYPES = ("consumer", "streams")
-OLD_MS = 300_000  # groups are refreshed at least every two minutes
 
 
 class Watched(Protocol):
@@ -40,30 +42,40 @@ class Watched(Protocol):
 
 
 def group_now(
-    status: GroupStatus, observer: Watched | None, led_rebalances: LedRebalances, trends: LagTrends, now_ms: int
-) -> GroupNow:
-    """Returns the present state of one group. `observer` is None for a group that has a plan of this process. `now_ms`
-    is since the epoch."""
-    trend, since_ms = trends.of(status.group), now_ms - OFTEN_MS
-    lag, curve = (trend.summary, trend.curve) if trend is not None else (None, None)
-    recent = [line for line in led_rebalances.lines() if line.decided_at_ms >= since_ms and not line.by_order]
-    led = sum(line.group == status.group for line in recent)
+    status: Group, observer: Watched | None, led_rebalances: LedRebalances, trends: LagTrends, now_ms: int
+) -> Group:
+    """Returns the present state of one group. `status` is what the process knows of it. `observer` is None for a group
+    that has a plan of this process. `now_ms` is since the epoch."""
+    trend, since_ms = trends.of(status.group), now_ms - STORM_MS
+    lines = [line for line in led_rebalances.lines() if line.group == status.group]
+    led = sum(line.decided_at_ms >= since_ms and not line.by_order for line in lines)
+    now = replace(status, rebalances=led)
+    if trend is not None:
+        now = replace(now, lag=trend.summary, curve=trend.curve)
+    if lines:
+        now = replace(now, cause=lines[0].cause, moved=lines[0].moved, cause_at_ms=lines[0].decided_at_ms)
     if observer is None:
-        return _planned(GroupNow(status, "classic", UNKNOWN, lag, curve, rebalances=led), led_rebalances)
+        return _planned(replace(now, type="classic"), led_rebalances)
     seen = observer.last
     if seen is None:
-        by = BELLWETHER if status.leading else UNKNOWN
-        return GroupNow(status, "", by, lag, curve, rebalances=led)
+        return replace(now, assigned_by=BELLWETHER) if status.leading else now
     # A led group is classic, whatever brokers showed before Bellwether led it.
-    by, kind = (BELLWETHER, "classic") if status.leading else (_assigned_by(seen), seen.kind)
+    by, kind = (BELLWETHER, "classic") if status.leading else (who_assigns(seen), seen.kind)
     shown = sum(line.seen_at_ms >= since_ms for line in observer.rebalances.lines())
-    rebalances = shown if kind in BROKER_TYPES else led + shown  # includes those by served plans
-    about = GroupNow(status, kind, by, lag, curve, rebalances=rebalances, trouble=_trouble(seen, now_ms))
-    return _with_costs(replace(about, anomalies=seen.anomalies, unknown=seen.unknown), seen)
+    return replace(
+        now,
+        type=kind,
+        assigned_by=by,
+        rebalances=shown if kind in BROKER_TYPES else led + shown,  # includes those by served plans
+        trouble=_trouble(seen, now_ms),
+        unknown=seen.unknown,
+        anomalies=seen.anomalies,
+        **shown_costs(seen),  # type: ignore[arg-type]  # its values are all counts
+    )
 
 
-def _planned(now: GroupNow, led_rebalances: LedRebalances) -> GroupNow:
-    newest = led_rebalances.decision(now.status.group)
+def _planned(now: Group, led_rebalances: LedRebalances) -> Group:
+    newest = led_rebalances.decision(now.group)
     if newest is None:
         return now
     cost = newest.cost
@@ -73,56 +85,32 @@ def _planned(now: GroupNow, led_rebalances: LedRebalances) -> GroupNow:
         items=len(newest.plan.owner),
         unowned=cost.unowned,
         cross_rack=known_cross_rack(newest.plan, newest.plan.owner, cost),
-        anomalies=led_rebalances.anomalies(now.status.group),
+        anomalies=led_rebalances.anomalies(now.group),
     )
 
 
 def _trouble(seen: Observation, now_ms: int) -> str:
-    """Returns why the group's state is not known, "" if it is. A missing shadow plan is not such a trouble."""
+    """Returns why the group's state is not known, "" if it is."""
     if seen.unknown is not None:
         return f"not known since {_clock(seen.unknown.since_ms)}: {seen.unknown.reason}"
-    if seen.kind == "missing":
-        return seen.trouble
     age_ms = now_ms - seen.seen_at_ms
-    return f"the last refresh that was answered is {age_ms // 60_000} minutes old" if age_ms > OLD_MS else ""
+    if seen.kind != "missing" and age_ms > OLD_MS:
+        return f"the last refresh that was answered is {age_ms // 60_000} minutes old"
+    return unread(seen)
 
 
 def _clock(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S UTC")
 
 
-def _with_costs(now: GroupNow, seen: Observation) -> GroupNow:
-    shadow = seen.shadow
-    if shadow is None:
-        return now
-    return replace(
-        now,
-        items=len(shadow.present),
-        unowned=shadow.current.unowned,
-        cross_rack=shadow.cross_rack,
-        cross_rack_planned=shadow.cross_rack_planned,
-        moves=shadow.moves.moved + shadow.moves.new,
-    )
-
-
-def _assigned_by(seen: Observation) -> str:
-    if seen.kind in BROKER_TYPES:
-        return BROKER
-    if seen.bellwether_members:
-        return BELLWETHER
-    if seen.kind == "unknown":
-        return UNKNOWN
-    return CONSUMERS if seen.self_assigned else MEMBER if seen.members else NOBODY
-
-
-def statuses(named: Sequence[GroupSettings], service: Service) -> list[GroupStatus]:
+def statuses(named: Sequence[GroupSettings], service: Service) -> list[Group]:
     """Returns the status of the configured groups, followed by those that patterns have found."""
     names = {group.name for group in named}
     by_pattern = [GroupSettings(name=group) for group in sorted(list(service.observed)) if group not in names]  # noqa: C414 - of another thread
     return [_status(group, service) for group in (*named, *by_pattern)]
 
 
-def _status(group: GroupSettings, service: Service) -> GroupStatus:
+def _status(group: GroupSettings, service: Service) -> Group:
     """Returns one group as the page lists it."""
     runner, observer = service.runners.get(group.name), service.watched(group.name)
     seen = observer.last if observer is not None else None
@@ -130,23 +118,23 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
         member, role = runner.membership, runner.role
         state, others = member.state.name.lower(), _others(member) if role.leading or observer is None else _shown(seen)
         status = role_status(role, clocks.wall() - clocks.monotonic())
-        return GroupStatus(
-            group.name,
-            group.mode,
-            state,
-            role.leading,
-            status,
-            member.generation,
-            others,
-            _emptying(service, group.name),
-            service.applied_plan(group.name),
+        return Group(
+            group=group.name,
+            mode=group.mode,
+            state=state,
+            leading=role.leading,
+            role=status,
+            generation=member.generation,
+            members=others,
+            emptying=_emptying(service, group.name),
+            applied_plan=service.applied_plan(group.name),
         )
     state = (
         "not seen yet"
         if seen is None
         else seen.state.lower() or ("does not exist" if seen.kind == "missing" else "not known")
     )
-    return GroupStatus(group.name, group.mode, state, False, None, -1, _shown(seen))
+    return Group(group=group.name, mode=group.mode, state=state, members=_shown(seen))
 
 
 def _others(member: MembershipView) -> int:
@@ -171,10 +159,12 @@ def _emptying(service: Service, group: str) -> tuple[Emptying, ...]:
     )
 
 
-def rows(groups: Sequence[GroupStatus], service: Service, rebalances: LedRebalances, trends: LagTrends) -> list[Row]:
+def rows(groups: Sequence[Group], service: Service, rebalances: LedRebalances, trends: LagTrends) -> list[Group]:
     """Returns the overview of these groups."""
     now_ms = int(clocks.wall() * 1000)
-    return overview(group_now(status, service.watched(status.group), rebalances, trends, now_ms) for status in groups)
+    return worst_first(
+        group_now(status, service.watched(status.group), rebalances, trends, now_ms) for status in groups
+    )
 
 
 def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present | None:

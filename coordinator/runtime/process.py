@@ -10,7 +10,7 @@ from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG
-from bellwether_kafka.coordinator.observation import Kept, Rhythms
+from bellwether_kafka.coordinator.observation import Group, Kept, LagTrends, Rhythms
 from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError, StreamsConfig, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.group_weights import GroupWeights
@@ -38,9 +38,7 @@ from bellwether_kafka.coordinator.telemetry import (
     log_decision,
 )
 from bellwether_kafka.coordinator.web import (
-    GroupStatus,
     HttpAddressError,
-    LagTrends,
     LagWatch,
     LedRebalances,
     Present,
@@ -130,7 +128,7 @@ async def serve(
         else None
     )
 
-    def groups() -> list[GroupStatus]:
+    def groups() -> list[Group]:
         return statuses((reload.settings if reload is not None else settings).named, service)
 
     turning = LoopWatch()

@@ -14,8 +14,9 @@ from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.ghosts import Conversion, Proof
 from bellwether_kafka.coordinator.membership import Note, NoteKind, Role
 from bellwether_kafka.coordinator.observation import (
-    Anomaly,
-    AnomalyKind,
+    ANOMALIES,
+    Finding,
+    FindingKind,
     Observation,
     anomalies_of_plan,
     known_cross_rack,
@@ -221,10 +222,11 @@ class Metrics:
             self._reasons[group] = role.reason.value
             self.not_leading.labels(group, role.reason.value).set(1)
 
-    def on_anomalies(self, group: str, anomalies: Iterable[Anomaly], unjudged: Iterable[AnomalyKind] = ()) -> None:
+    def on_anomalies(self, group: str, anomalies: Iterable[Finding], unjudged: Iterable[FindingKind] = ()) -> None:
         """Records all anomalies of a group. The kinds in `unjudged` are unknown now and become NaN."""
-        counts = dict.fromkeys(unjudged, UNKNOWN) | {anomaly.kind: anomaly.count for anomaly in anomalies}
-        for kind in AnomalyKind:
+        counts: dict[str, float] = dict.fromkeys(unjudged, UNKNOWN)
+        counts |= {anomaly.kind: anomaly.count for anomaly in anomalies}
+        for kind in ANOMALIES:
             self.anomalies.labels(group, kind.value).set(counts.get(kind, 0))
 
     def changed(self, group: str, why: Cause) -> None:

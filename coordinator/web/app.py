@@ -16,13 +16,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from bellwether_kafka.coordinator.names import without_kept_secrets
-from bellwether_kafka.coordinator.observation import values_of
+from bellwether_kafka.coordinator.observation import Group, values_of, values_of_group
 from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
 from bellwether_kafka.coordinator.web.observed import Present
-from bellwether_kafka.coordinator.web.overview import Row, values_of_row
 from bellwether_kafka.coordinator.web.picture import Picture
 from bellwether_kafka.coordinator.web.responses import SENT_MAX, BusyError, HttpAnswers
-from bellwether_kafka.coordinator.web.status import GroupStatus
 
 PLAIN, JSON = "text/plain; charset=utf-8", "application/json"
 GROUP_PATH, OVERVIEW_PATH = "/api/groups/", "/api/overview/"
@@ -33,6 +31,8 @@ PAGE = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     **{f"/{name}": (name, SCRIPT) for name in SCRIPTS},
 }
+# What /api/groups has of each group: all that needs no answer of a broker.
+OF_PROCESS = (*("group", "mode", "state", "leading", "role", "generation", "members", "emptying", "applied_plan"),)
 NO_GROUP = b"This process has no group of that name.\n"
 NO_PAGE = (
     b"There are /, /metrics, /livez, /readyz, /decisions, /api/overview, /api/overview/NAME, /api/groups and"
@@ -79,11 +79,11 @@ class Web:
         self,
         registry: CollectorRegistry,
         ready: Callable[[], str | None],
-        groups: Callable[[], Sequence[GroupStatus]] = tuple,
+        groups: Callable[[], Sequence[Group]] = tuple,
         rebalances: LedRebalances | None = None,
         pictures: Callable[[str], Picture | None] | None = None,
         observed: Callable[[str], Present | None] = lambda _: None,
-        overview: Callable[[str], Sequence[Row]] = lambda _: (),
+        overview: Callable[[str], Sequence[Group]] = lambda _: (),
         stuck: Callable[[], str | None] = lambda: None,
         remark: Callable[[], str] = str,
     ) -> None:
@@ -139,7 +139,7 @@ class Web:
             case "/decisions":
                 return _json(self._rebalances.lines())
             case "/api/groups":
-                return _json(self._groups())
+                return _json([{name: getattr(group, name) for name in OF_PROCESS} for group in self._groups()])
             case "/api/overview":
                 return self._rows("")
         return HttpAnswer(HTTPStatus.NOT_FOUND, PLAIN, NO_PAGE)
@@ -152,7 +152,7 @@ class Web:
         return HttpAnswer(HTTPStatus.OK, kind, encode(self._registry))
 
     def _rows(self, group: str) -> HttpAnswer:
-        rows = [values_of_row(row) for row in self._overview(group)]
+        rows = [values_of_group(each) for each in self._overview(group)]
         return _json(rows) if rows or not group else HttpAnswer(HTTPStatus.NOT_FOUND, PLAIN, NO_GROUP)
 
     def _group(self, name: str) -> HttpAnswer:

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import asdict, dataclass
 
 from bellwether_kafka.assignors.shared import Decision, GroupPlan
-from bellwether_kafka.coordinator.observation import Anomaly, anomalies_of_plan
+from bellwether_kafka.coordinator.observation import Finding, anomalies_of_plan
 from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.telemetry import Followed, client_of
 from bellwether_kafka.coordinator.web.picture import Picture, rebalance_picture
@@ -35,7 +35,7 @@ class LedRebalances:
     def __init__(self) -> None:
         self._newest: dict[str, Planned[GroupPlan]] = {}
         self._lines: deque[Line] = deque(maxlen=LINES_MAX)
-        self._anomalies: dict[str, tuple[Anomaly, ...]] = {}
+        self._anomalies: dict[str, tuple[Finding, ...]] = {}
 
     def on_decision(self, planned: Planned[GroupPlan]) -> None:
         group = planned.decision.raw.group_id
@@ -55,7 +55,7 @@ class LedRebalances:
         """Returns the decision of the newest rebalance, None if Bellwether has led none."""
         return self._newest[group].decision if group in self._newest else None
 
-    def anomalies(self, group: str) -> tuple[Anomaly, ...]:
+    def anomalies(self, group: str) -> tuple[Finding, ...]:
         """Returns the anomalies of the plan of the newest rebalance."""
         decision = self.decision(group)
         if decision is None:

@@ -281,10 +281,10 @@ def test_top_shows_who_leads_and_why_the_last_rebalance_was(kafka: KafkaCluster,
         watched = refreshes_of_top(kafka, led, 2)
         drawn = run_to_end(["top", "--bootstrap", kafka.bootstrap, "--once"], environment={"COLUMNS": "300"})
     lease.release()
-    assert (rows[led]["leader"], rows[led]["members"]) == ("bellwether", 1)
+    assert (rows[led]["assigned_by"], rows[led]["members"]) == ("Bellwether", 1)
     assert rows[led]["generation"] in {entry["generation"] for entry in instance.log("decision", group=led)}
     assert rows[led]["cause"]
-    assert (rows[other]["leader"], rows[other]["generation"]) == ("a member", None)
+    assert (rows[other]["assigned_by"], rows[other]["generation"]) == ("a member", None)
     assert (rows[other]["unowned"], rows[other]["cross_rack"]) == (0, 0)
     assert (drawn.code, led in drawn.stdout, other in drawn.stdout) == (0, True, True), drawn.text
     assert [row["group"] for refresh in watched for row in refresh] == [led, led]

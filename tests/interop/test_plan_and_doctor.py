@@ -187,7 +187,7 @@ def test_a_simulation_says_what_a_lost_rack_costs(kafka: KafkaCluster, tmp_path:
 
 
 def failing(checks: list[dict[str, str]], verdict: str = "fail") -> dict[str, str]:
-    return {check["name"]: f"{check['message']} {check['remedy']}" for check in checks if check["verdict"] == verdict}
+    return {check["kind"]: f"{check['message']} {check['remedy']}" for check in checks if check["level"] == verdict}
 
 
 @pytest.mark.timeout(240)

@@ -12,7 +12,7 @@ import typer
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.coordinator.assessment import Prices, configuration_to_lead
-from bellwether_kafka.coordinator.cli.groups import GroupOfList, draw_groups, listed_groups
+from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_groups
 from bellwether_kafka.coordinator.cli.init.choices import (
     BOOTSTRAP,
     EVERY_GROUP,
@@ -30,7 +30,7 @@ from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, check
 from bellwether_kafka.coordinator.cli.output import counted, echo, fail
 from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.names import for_shell
-from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.observation import Group, Observation
 from bellwether_kafka.coordinator.properties import environment_tables, properties_in
 from bellwether_kafka.coordinator.settings import Settings, SettingsError, load
 
@@ -56,12 +56,12 @@ class GivenOptions:
 class Cluster:
     """The cluster's groups, each with who assigns in it, and the brokers' racks."""
 
-    groups: tuple[GroupOfList, ...]
+    groups: tuple[Group, ...]
     racks: tuple[str, ...]
 
     @property
     def names(self) -> list[str]:
-        return [row.group.group_id for row in self.groups]
+        return [row.group for row in self.groups]
 
 
 def init(

@@ -3,11 +3,7 @@
 from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     BROKER_CONFIGS,
     KIND_OF_PROTOCOL,
-    Check,
-    CheckVerdict,
     DoctorFacts,
-    Fault,
     GivenOrders,
-    judged,
 )
-from bellwether_kafka.coordinator.observation.health.examine import examine, worst
+from bellwether_kafka.coordinator.observation.health.examine import examine

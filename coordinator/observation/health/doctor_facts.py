@@ -1,8 +1,7 @@
-"""One check of `bellwether doctor`, and the facts from which checks are made."""
+"""The facts from which the checks of `bellwether doctor` are made."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.streams.application import Topology
@@ -18,48 +17,6 @@ BY_KAFKA = Policy()
 BROKER_CONFIGS = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
 # Groups with these protocols can be led only with the setting kind.
 KIND_OF_PROTOCOL = {STREAMS_PROTOCOL: "streams", messages.PROTOCOL: "stateful"}
-
-
-class CheckVerdict(StrEnum):
-    NOT_APPLICABLE = "n/a"
-    PASS = "pass"  # noqa: S105 - not a password
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check. `message` is the finding; `remedy` is what to do, "" if nothing; `details` has a line for each
-    member, if members differ."""
-
-    name: str
-    verdict: CheckVerdict
-    message: str
-    remedy: str = ""
-    details: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that a check finds wrong: a sentence, and what to do."""
-
-    verdict: CheckVerdict
-    message: str
-    remedy: str
-
-
-def judged(
-    name: str, faults: Iterable[Fault | None], passed: str, details: tuple[str, ...] = (), remedy: str = ""
-) -> Check:
-    """Returns one check of all faults, the worst first, so that none hides another; with `passed` and `remedy` if there
-    are none."""
-    order = list(CheckVerdict)
-    wrong = sorted(filter(None, faults), key=lambda fault: -order.index(fault.verdict))
-    if not wrong:
-        return Check(name, CheckVerdict.PASS, passed, remedy, details)
-    messages_ = " ".join(dict.fromkeys(fault.message for fault in wrong))
-    remedies = " ".join(dict.fromkeys(fault.remedy for fault in wrong if fault.remedy))
-    return Check(name, wrong[0].verdict, messages_, remedies, details)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,11 @@ from bellwether_kafka.coordinator.membership import (
     name_of,
 )
 from bellwether_kafka.coordinator.names import for_toml, listed
+from bellwether_kafka.coordinator.observation.findings import Fault, Finding, Level, judged
 from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     BROKER_CONFIGS,
     KIND_OF_PROTOCOL,
-    Check,
-    CheckVerdict,
     DoctorFacts,
-    Fault,
-    judged,
     sentence,
 )
 from bellwether_kafka.coordinator.observation.self_assigned import ONLY_BELLWETHER, RELEASE, SELF_ASSIGNED
@@ -48,7 +45,7 @@ ASK_AGAIN = (
 )
 
 
-def joining_checks(facts: DoctorFacts) -> list[Check]:
+def joining_checks(facts: DoctorFacts) -> list[Finding]:
     """Returns the checks whether Bellwether may join the group."""
     return [
         _kind(facts),
@@ -64,38 +61,38 @@ def joining_checks(facts: DoctorFacts) -> list[Check]:
     ]
 
 
-def _kind(facts: DoctorFacts) -> Check:
+def _kind(facts: DoctorFacts) -> Finding:
     seen = facts.seen
     if seen.kind == "unknown":
         remedy = "Grant it." if "grant" in seen.trouble else "Ask again when the broker answers."
-        return Check("group", CheckVerdict.WARN, f"Not checked: {seen.trouble}.", remedy)
+        return Finding("group", Level.WARN, f"Not checked: {seen.trouble}.", remedy)
     if seen.kind == "missing":
         message = f"The group {seen.group_id} does not exist yet."
-        return Check(
-            "group", CheckVerdict.WARN, message, "Nothing, if the application has not started; else check the name."
+        return Finding(
+            "group", Level.WARN, message, "Nothing, if the application has not started; else check the name."
         )
     if seen.asks_bellwether and facts.mode != "lead":
         message = f"Its broker assigns with {seen.assignor}, which asks the Bellwether beside it. Whether that answers"
-        return Check("group", CheckVerdict.PASS, f"{message}, its log shows: plan_served.")
+        return Finding("group", Level.PASS, f"{message}, its log shows: plan_served.")
     if seen.obstacle and seen.kind in ("consumer", "streams"):
         remedy = "Observe it only; to lead it, set the clients' group.protocol to classic."
-        return Check("group", CheckVerdict.FAIL, sentence(seen.obstacle), remedy)
+        return Finding("group", Level.FAIL, sentence(seen.obstacle), remedy)
     if seen.kind == "other":
         message = sentence(seen.obstacle or "it is no group of consumers")
-        return Check("group", CheckVerdict.FAIL, message, "Name another group.")
+        return Finding("group", Level.FAIL, message, "Name another group.")
     members = f"{len(seen.members)} member{'s' * (len(seen.members) != 1)}"
     led = ", led by Bellwether" * bool(seen.bellwether_members)
-    return Check("group", CheckVerdict.PASS, f"A classic group, {seen.state or 'Empty'}, with {members}{led}.")
+    return Finding("group", Level.PASS, f"A classic group, {seen.state or 'Empty'}, with {members}{led}.")
 
 
-def _without_members(facts: DoctorFacts) -> list[Check]:
+def _without_members(facts: DoctorFacts) -> list[Finding]:
     """Checks an empty group: its consumers may commit without being members (docs/guides/adoption.md)."""
     seen = facts.seen
     if seen.self_assigned:
         return [_self_assigned(facts)]
     if seen.bellwether_members and not seen.members:
         message = f"{sentence(ONLY_BELLWETHER)} No answer shows whether something does."
-        return [Check("subscribes", CheckVerdict.WARN, message, f"{RELEASE}; else nothing.")]
+        return [Finding("subscribes", Level.WARN, message, f"{RELEASE}; else nothing.")]
     if seen.kind != "classic" or seen.state != GroupState.EMPTY or facts.config.subscribes:
         return []
     message = (
@@ -103,45 +100,45 @@ def _without_members(facts: DoctorFacts) -> list[Check]:
         " member, so Bellwether stays out until members have joined."
     )
     remedy = 'If all its consumers subscribe, set mode = "lead" and subscribes = true; else keep mode = "observe".'
-    return [Check("subscribes", CheckVerdict.WARN, message, remedy)]
+    return [Finding("subscribes", Level.WARN, message, remedy)]
 
 
-def _self_assigned(facts: DoctorFacts) -> Check:
+def _self_assigned(facts: DoctorFacts) -> Finding:
     """Fails if mode is "lead": once the group has a member, the broker refuses these consumers' commits."""
     message = f"{sentence(SELF_ASSIGNED)} Beside a member, Bellwether included, the broker would refuse these commits."
-    verdict = CheckVerdict.FAIL if facts.mode == "lead" else CheckVerdict.WARN
-    return Check("subscribes", verdict, message, 'Keep mode = "observe" for this group.')
+    verdict = Level.FAIL if facts.mode == "lead" else Level.WARN
+    return Finding("subscribes", verdict, message, 'Keep mode = "observe" for this group.')
 
 
-def _permission(facts: DoctorFacts) -> Check:
+def _permission(facts: DoctorFacts) -> Finding:
     if facts.heartbeat_error == Code.GROUP_AUTHORIZATION_FAILED:
         remedy = f"Grant Bellwether's principal the ACL READ on Group '{facts.seen.group_id}'."
-        verdict = CheckVerdict.WARN if facts.mode == "observe" else CheckVerdict.FAIL
-        return Check("group ACL", verdict, "Bellwether may not join the group.", remedy)
+        verdict = Level.WARN if facts.mode == "observe" else Level.FAIL
+        return Finding("group ACL", verdict, "Bellwether may not join the group.", remedy)
     if facts.heartbeat_error not in ALLOWED:
         error = facts.heartbeat_error
         why = "does not answer" if error is None else f"answers {name_of(error)}"
         message = f"Not checked whether Bellwether may join: its coordinator node {why}."
-        return Check("group ACL", CheckVerdict.WARN, message, "Ask again when the broker answers.")
-    return Check("group ACL", CheckVerdict.PASS, "Bellwether may join the group and lead it.")
+        return Finding("group ACL", Level.WARN, message, "Ask again when the broker answers.")
+    return Finding("group ACL", Level.PASS, "Bellwether may join the group and lead it.")
 
 
-def _protocol(facts: DoctorFacts) -> Check:
+def _protocol(facts: DoctorFacts) -> Finding:
     name, offered = facts.seen.protocol, facts.config.protocols
     if not name and facts.seen.members:
         message = "Not checked: the group is in a rebalance, in which brokers show no protocol."
-        return Check("protocols", CheckVerdict.WARN, message, "Ask again when it is Stable.")
+        return Finding("protocols", Level.WARN, message, "Ask again when it is Stable.")
     if not name:
-        return Check(
-            "protocols", CheckVerdict.PASS, f"No member uses a protocol yet; Bellwether offers {', '.join(offered)}."
+        return Finding(
+            "protocols", Level.PASS, f"No member uses a protocol yet; Bellwether offers {', '.join(offered)}."
         )
     if name not in offered:
         message = f"The members use {name}, and Bellwether would offer {', '.join(offered)}."
-        return Check("protocols", CheckVerdict.FAIL, message, _way_to(facts, name))
+        return Finding("protocols", Level.FAIL, message, _way_to(facts, name))
     if facts.streams is None and not facts.policy.leads(name):
         message = f"The members use {name}, for which the policy {facts.policy.name} has no assignor."
-        return Check("protocols", CheckVerdict.FAIL, message, _way_to(facts, name))
-    return Check("protocols", CheckVerdict.PASS, f"The members use {name}, which Bellwether offers.")
+        return Finding("protocols", Level.FAIL, message, _way_to(facts, name))
+    return Finding("protocols", Level.PASS, f"The members use {name}, which Bellwether offers.")
 
 
 def _way_to(facts: DoctorFacts, protocol: str) -> str:
@@ -158,39 +155,39 @@ def _way_to(facts: DoctorFacts, protocol: str) -> str:
     return f"Set protocols = [{listed_}] and policy = {policies} for the group, which lead under any protocol."
 
 
-def _slot(facts: DoctorFacts) -> Check:
+def _slot(facts: DoctorFacts) -> Finding:
     instance = facts.config.instance_id
     same_id = [m for m in facts.seen.members if instance is not None and m.instance_id == instance]
     if instance is None:
         remedy = "Set instance_id: a restart of Bellwether then costs no rebalance."
-        return Check("instance id", CheckVerdict.WARN, "Bellwether joins without a group.instance.id.", remedy)
+        return Finding("instance id", Level.WARN, "Bellwether joins without a group.instance.id.", remedy)
     if same_id:
         remedy = "Set another instance_id: joining under this one would fence the member."
         message = f"The application's member {same_id[0].member_id} has Bellwether's group.instance.id '{instance}'."
-        return Check("instance id", CheckVerdict.FAIL, message, remedy)
+        return Finding("instance id", Level.FAIL, message, remedy)
     others = [m for m in facts.seen.bellwether_members if m.instance_id != instance]
     if others:
         has = f"the group.instance.id '{others[0].instance_id}'" if others[0].instance_id else "no group.instance.id"
         message = f"The Bellwether in the group has {has}, and these settings have '{instance}'."
         remedy = "Use the settings with which it runs: two instances with different ids do not lead one group."
-        return Check("instance id", CheckVerdict.WARN, message, remedy)
+        return Finding("instance id", Level.WARN, message, remedy)
     who = "Bellwether" if facts.seen.bellwether_members else "no member"
-    return Check("instance id", CheckVerdict.PASS, f"'{instance}' is used by {who}.")
+    return Finding("instance id", Level.PASS, f"'{instance}' is used by {who}.")
 
 
-def _session(facts: DoctorFacts) -> Check:
+def _session(facts: DoctorFacts) -> Finding:
     session, low, high = facts.config.session_timeout_ms, facts.limits.get(SESSION_MIN), facts.limits.get(SESSION_MAX)
     wrong = []
     if (refused := check_timing(facts.config)) is not None:
-        wrong.append(Fault(CheckVerdict.FAIL, refused, "Correct these settings: bellwether run refuses them."))
+        wrong.append(Fault(Level.FAIL, refused, "Correct these settings: bellwether run refuses them."))
     if low is None or high is None:
         remedy = (
             "Grant DESCRIBE_CONFIGS on the cluster: without it only a join shows whether the broker allows the value."
         )
-        wrong.append(Fault(CheckVerdict.WARN, "The brokers' limits cannot be read.", remedy))
+        wrong.append(Fault(Level.WARN, "The brokers' limits cannot be read.", remedy))
     elif not low <= session <= high:
         message = f"session_timeout_ms is {session}, and the brokers allow {low} to {high}."
-        wrong.append(Fault(CheckVerdict.FAIL, message, _session_remedy(facts, max(low, min(session, high)))))
+        wrong.append(Fault(Level.FAIL, message, _session_remedy(facts, max(low, min(session, high)))))
     return judged("session timeout", wrong, f"{session} ms is within the brokers' {low} to {high}.")
 
 
@@ -204,35 +201,35 @@ def _session_remedy(facts: DoctorFacts, nearest: int) -> str:
     return f"Change {brokers} of the brokers to {facts.config.session_timeout_ms}: other settings need this session."
 
 
-def _size(facts: DoctorFacts) -> Check:
+def _size(facts: DoctorFacts) -> Finding:
     most, size = facts.size_limit.members, len(facts.seen.members)
     if facts.seen.bellwether_members:
-        return Check("group size", CheckVerdict.PASS, f"Bellwether is in the group, beside {size} members.")
+        return Finding("group size", Level.PASS, f"Bellwether is in the group, beside {size} members.")
     if most is not None and size >= most:
         message = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for Bellwether."
-        return Check("group size", CheckVerdict.FAIL, message, f"Raise {SIZE_MAX} by one.")
+        return Finding("group size", Level.FAIL, message, f"Raise {SIZE_MAX} by one.")
     if most is None:
         limit = facts.size_limit
         message = f"Whether there is room for Bellwether beside {size} members is not known: {limit.unknown}."
-        return Check("group size", CheckVerdict.WARN, message, sentence(limit.remedy))
-    return Check("group size", CheckVerdict.PASS, f"There is room for Bellwether beside {size} members.")
+        return Finding("group size", Level.WARN, message, sentence(limit.remedy))
+    return Finding("group size", Level.PASS, f"There is room for Bellwether beside {size} members.")
 
 
-def _brokers(facts: DoctorFacts) -> Check:
+def _brokers(facts: DoctorFacts) -> Finding:
     version = ".".join(map(str, facts.broker_version))
     if facts.broker_version >= PROVEN_FROM:
-        return Check("broker version", CheckVerdict.PASS, f"The brokers are of Kafka {version} or newer.")
+        return Finding("broker version", Level.PASS, f"The brokers are of Kafka {version} or newer.")
     message = f"The brokers are of Kafka {version}." if version else "The brokers' version is not known."
     tried = ".".join(map(str, PROVEN_FROM))
-    return Check(
+    return Finding(
         "broker version",
-        CheckVerdict.WARN,
+        Level.WARN,
         message,
         f"Use Kafka {tried} or newer: on others Bellwether takes no group over.",
     )
 
 
-def _assignor(facts: DoctorFacts) -> list[Check]:
+def _assignor(facts: DoctorFacts) -> list[Finding]:
     """Checks the assignors of Bellwether that brokers list for groups of the protocol `consumer`.
 
     Any broker may become the group's coordinator node. One that lacks an assignor which a member names ends all members
@@ -260,20 +257,20 @@ def _class_of(assignor: str) -> str:
     return f"{OWN_CLASSES}{''.join(map(str.capitalize, policy.split('-')))}Assignor"
 
 
-def _on_every_broker(facts: DoctorFacts, lists: Mapping[int, Sequence[str]], own: Sequence[str], named: str) -> Check:
+def _on_every_broker(facts: DoctorFacts, lists: Mapping[int, Sequence[str]], own: Sequence[str], named: str) -> Finding:
     members = f"The members name {facts.seen.protocol}" if named else "No member may name one of Bellwether's assignors"
     lacking = {each: [str(node) for node, classes in sorted(lists.items()) if each not in classes] for each in own}
     without = [f"broker {listed(nodes)} does not list {each}" for each, nodes in lacking.items() if nodes]
     if without:
-        return Check("assignor", CheckVerdict.FAIL, f"{members}: {'; '.join(without)}. {ENDED}", ON_EVERY_BROKER)
+        return Finding("assignor", Level.FAIL, f"{members}: {'; '.join(without)}. {ENDED}", ON_EVERY_BROKER)
     if len(lists) < len(facts.assignors) or not lists:
         message = f"{members}; whether each broker lists {listed(own)} is not known. {ENDED}"
-        return Check("assignor", CheckVerdict.WARN, message, ASK_AGAIN)
+        return Finding("assignor", Level.WARN, message, ASK_AGAIN)
     members = members if named else "No member names one of Bellwether's assignors"
-    return Check("assignor", CheckVerdict.PASS, f"{members}, and each broker lists {listed(own)}.")
+    return Finding("assignor", Level.PASS, f"{members}, and each broker lists {listed(own)}.")
 
 
-def _first_assignor(lists: Mapping[int, Sequence[str]]) -> list[Check]:
+def _first_assignor(lists: Mapping[int, Sequence[str]]) -> list[Finding]:
     """Warns if an assignor of Bellwether is the one that members without a choice of their own get."""
     first = sorted(node for node, classes in lists.items() if classes[0].startswith(OWN_CLASSES))
     if not first:
@@ -284,10 +281,10 @@ def _first_assignor(lists: Mapping[int, Sequence[str]]) -> list[Check]:
         " that join get nothing."
     )
     remedy = "Put uniform first in group.consumer.assignors, and let the members of a group name the assignor."
-    return [Check("default assignor", CheckVerdict.WARN, message, remedy)]
+    return [Finding("default assignor", Level.WARN, message, remedy)]
 
 
-def _task_assignor(facts: DoctorFacts) -> list[Check]:
+def _task_assignor(facts: DoctorFacts) -> list[Finding]:
     """Checks that every broker has the assignor of tasks if one has it. A broker before 4.4 has no such setting. Which
     assignor a group has is in its configuration, so this may be another one."""
     if facts.seen.kind != "streams":
@@ -304,9 +301,7 @@ def _task_assignor(facts: DoctorFacts) -> list[Check]:
             "Copy the jar to it, add the class to its group.streams.assignors and restart it; until then it assigns by"
             " its own when it becomes the group's coordinator node."
         )
-        return [Check("assignor", CheckVerdict.FAIL, message, remedy)]
+        return [Finding("assignor", Level.FAIL, message, remedy)]
     if len(settings) < len(facts.assignors):
-        return [
-            Check("assignor", CheckVerdict.WARN, f"Whether each broker lists {TASK_ASSIGNOR} is not known.", ASK_AGAIN)
-        ]
-    return [Check("assignor", CheckVerdict.PASS, f"In this cluster each broker lists {TASK_ASSIGNOR}.")]
+        return [Finding("assignor", Level.WARN, f"Whether each broker lists {TASK_ASSIGNOR} is not known.", ASK_AGAIN)]
+    return [Finding("assignor", Level.PASS, f"In this cluster each broker lists {TASK_ASSIGNOR}.")]

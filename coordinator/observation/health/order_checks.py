@@ -6,14 +6,11 @@ from dataclasses import replace
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.kafka.wire import BROKER_PROTOCOLS
 from bellwether_kafka.coordinator.names import for_shell
+from bellwether_kafka.coordinator.observation.findings import Fault, Finding, Level, judged
 from bellwether_kafka.coordinator.observation.health.doctor_facts import (
-    Check,
-    CheckVerdict,
     DoctorFacts,
-    Fault,
     GivenOrders,
     has_no_members,
-    judged,
     sentence,
 )
 
@@ -21,14 +18,14 @@ NAME = "orders"
 OLD_MS = 86_400_000  # an order to leave that is older has probably been forgotten
 
 
-def order_checks(facts: DoctorFacts) -> list[Check]:
+def order_checks(facts: DoctorFacts) -> list[Finding]:
     """Returns the check of orders; none if no control topic is configured and none has the default name."""
     given = facts.given
     if given is None:
         return []
     if given.unread:
         remedy = "Until then this check and the plans of commands leave orders out."
-        return [Check(NAME, CheckVerdict.WARN, sentence(given.unread), remedy)]
+        return [Finding(NAME, Level.WARN, sentence(given.unread), remedy)]
     group = facts.seen.group_id
     in_force = given.in_force(group)
     details = tuple(f"{order.sentence}, {control.end_in_words(order)}" for order in in_force)
@@ -37,11 +34,11 @@ def order_checks(facts: DoctorFacts) -> list[Check]:
     unfollowed = [(order, reason) for order in in_force if (reason := _unfollowed(order, facts, given))]
     if unfollowed:
         reasons = " ".join(dict.fromkeys(reason for _, reason in unfollowed))
-        wrong.append(Fault(CheckVerdict.WARN, reasons, _withdrawal(group, [order for order, _ in unfollowed])))
+        wrong.append(Fault(Level.WARN, reasons, _withdrawal(group, [order for order, _ in unfollowed])))
     if old := _left_long_ago(in_force, given.now_ms):
-        wrong.append(Fault(CheckVerdict.WARN, old, f"If it has been forgotten: bellwether resume {for_shell(group)}."))
+        wrong.append(Fault(Level.WARN, old, f"If it has been forgotten: bellwether resume {for_shell(group)}."))
     if ahead := _ahead(group, given):
-        wrong.append(Fault(CheckVerdict.WARN, ahead, "Synchronise the clocks."))
+        wrong.append(Fault(Level.WARN, ahead, "Synchronise the clocks."))
     verdict = judged(NAME, wrong, passed, details)
     return [replace(verdict, message=f"{passed} {verdict.message}") if wrong else verdict]
 

@@ -12,7 +12,7 @@ const nouns = (picture) => (picture.kind === "streams" ? "tasks" : "partitions")
 const cut = (picture) => picture.truncated && picture.holders.reduce((sum, holder) => sum + holder.items.length, 0) >= LISTED;
 
 export function group(row, picture, lines, filter) {
-  const head = [heading(row, picture), ...pains(row, picture), ...role(row)];
+  const head = [heading(row, picture), ...findings(row, picture), ...role(row)];
   if (!picture) {
     return [...head, make("p", { id: "nothing" }, `${row.group}: ${row.mode}, ${row.state}. Brokers have not shown it yet.`)];
   }
@@ -29,12 +29,12 @@ function heading(row, picture) {
     make("p", { id: "how" }, words.filter(Boolean).join(" · ")), make("nav", { ariaLabel: "Sections" }, ...(picture ? jumps : [])));
 }
 
-function pains(row, picture) {
+function findings(row, picture) {
   const seen = picture?.observed;
   const notes = seen ? [seen.trouble, ...seen.lag_notes] : [...(picture?.warnings ?? []), ...(picture?.lag_notes ?? [])];
-  const found = row.pains.map((pain) => make("li", { className: pain.level }, badge(pain), ` ${pain.detail}`));
+  const found = row.findings.map((finding) => make("li", { className: finding.level }, badge(finding), ` ${finding.message} ${finding.remedy}`));
   const items = notes.filter(Boolean).map((text) => make("li", { className: "note" }, text));
-  return found.length + items.length ? [make("ul", { id: "pains" }, ...found, ...items)] : [];
+  return found.length + items.length ? [make("ul", { id: "findings" }, ...found, ...items)] : [];
 }
 
 function role(row) {

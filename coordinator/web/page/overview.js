@@ -1,12 +1,12 @@
-// All groups, the most painful first, as /api/overview orders them.
-import { badge, curve, duration, known, link, make, number, plural, windowed } from "./parts.js";
+// All groups, the worst first, as /api/overview orders them.
+import { badge, wordsOf, curve, duration, known, link, make, number, plural, windowed } from "./parts.js";
 
 const FIRST = 100;
 const CURVE = { width: 160, height: 28 };
 
 export function matches(row, query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = [row.group, row.mode, row.state, row.assigned_by, ...row.pains.map((pain) => pain.words)].join(" ").toLowerCase();
+  const text = [row.group, row.mode, row.state, row.assigned_by, ...row.findings.map(wordsOf)].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
@@ -21,12 +21,12 @@ export function overview(rows, query) {
 }
 
 function summary(rows, found, query, span) {
-  const painful = found.filter((row) => row.pains.length).length;
+  const wrong = found.filter((row) => row.findings.length).length;
   const lag = found.reduce((sum, row) => sum + (row.lag ?? 0), 0);
   const unknown = found.filter((row) => !known(row.lag)).length;
   const parts = [
     query ? `${number(found.length)} of ${plural(rows.length, "group")} fit “${query}”` : plural(rows.length, "group"),
-    painful ? `${number(painful)} with something wrong` : "nothing wrong",
+    wrong ? `${number(wrong)} with something wrong` : "nothing wrong",
     `${plural(lag, "record")} behind${unknown ? `, not known of ${plural(unknown, "group")}` : ""}`,
     Number.isFinite(span.from_ms) ? `curves of the last ${duration(span.to_ms - span.from_ms)}` : "no curves yet",
   ];
@@ -40,7 +40,7 @@ function line(row, span) {
   const judged = row.verdict === "ok" ? "ok" : known(row.lag) ? "not judged yet" : "lag not known";
   const cells = [
     ["Group", [name, make("small", {}, how)], "name"],
-    ["Judged", row.pains.length ? row.pains.map(badge) : [make("span", { className: "quiet" }, judged)], "wrong"],
+    ["Judged", row.findings.length ? row.findings.map(badge) : [make("span", { className: "quiet" }, judged)], "wrong"],
     ["Lag", [number(row.lag), ...(row.lag !== null && row.unknown_lags ? [make("small", {}, `${number(row.unknown_lags)} not known`)] : [])], "number"],
     ["In time", [duration(row.lag_ms) + (row.lag_at_least ? " or more" : "")], "number"],
     ["Lag so far", [curve(row.curve, { ...span, ...CURVE })], "so-far"],

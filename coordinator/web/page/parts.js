@@ -35,8 +35,10 @@ export function fact(name, value, className = "") {
   return make("div", { className }, make("dt", {}, name), make("dd", {}, ...[value].flat().map((v) => v instanceof Node ? v : String(v))));
 }
 
-export function badge(pain) {
-  return make("span", { className: `badge ${pain.level}` }, pain.words);
+export const wordsOf = (finding) => finding.kind.replaceAll("_", " ");
+
+export function badge(finding) {
+  return make("span", { className: `badge ${finding.level}` }, wordsOf(finding));
 }
 
 // The curve of a lag from `from_ms` to `to_ms`, with a gap wherever nobody knew it.

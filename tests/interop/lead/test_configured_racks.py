@@ -65,6 +65,6 @@ def test_six_members_without_racks_read_from_leaders_in_their_racks(kafka: Kafka
         }
         assert described["shadow"]["current"]["cross_rack"] == 0
         checks = json.loads(run_to_end(["doctor", group, "--config", str(file), "-o", "json"]).stdout)
-        (check,) = [check for check in checks if check["name"] == "racks"]
+        (check,) = [check for check in checks if check["kind"] == "racks"]
         lines = {f"{name}: {rack} ({source})" for name, (rack, source, _) in sources.items()}
-        assert (check["verdict"], set(check["details"])) == ("pass", lines), check
+        assert (check["level"], set(check["details"])) == ("pass", lines), check

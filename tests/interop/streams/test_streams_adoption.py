@@ -84,7 +84,7 @@ def guarantee(kafka: KafkaCluster, group: str, folder: Path, declared: Mapping[s
     entry = {"name": group, "mode": "lead", **declared}
     file.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [entry], http_address=""))
     ended = run_to_end(["doctor", group, "--config", str(file), "--output", "json"])
-    return str({check["name"]: check["verdict"] for check in json.loads(ended.stdout)}["guarantee"])
+    return str({check["kind"]: check["level"] for check in json.loads(ended.stdout)}["guarantee"])
 
 
 @pytest.mark.proof

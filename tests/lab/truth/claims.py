@@ -66,8 +66,8 @@ def of_overview(where: str, rows: Sequence[Mapping[str, Any]], groups: Sequence[
         if row["unowned"]:
             yield now(where, group, "unowned", row["unowned"], at)
         yield now(where, group, "assigned_by", row["assigned_by"].lower(), at)
-        for problem in row["pains"]:
-            yield now(where, group, "problem", problem["reason"], at)
+        for finding in row["findings"]:
+            yield now(where, group, "problem", finding["kind"], at)
 
 
 def of_document(where: str, document: Mapping[str, Any], at: float) -> Iterator[Claim]:
@@ -96,10 +96,10 @@ def of_listed(
     where: str, rows: Sequence[Mapping[str, Any]], message: str, groups: Sequence[str], at: float
 ) -> Iterator[Claim]:
     """What `groups` says; `message`, on standard error, is that some are left out."""
-    by_name = {row["group_id"]: row for row in rows}
+    by_name = {row["group"]: row for row in rows}
     for group in groups:
         if group in by_name:
-            yield now(where, group, "assigned_by", by_name[group]["assigned_by"], at)
+            yield now(where, group, "assigned_by", by_name[group]["assigned_by"].lower(), at)
             yield now(where, group, "state", by_name[group]["state"].lower(), at)
         elif "left out" not in message:
             yield now(where, group, "exists", False, at)
@@ -240,7 +240,7 @@ class Judge:
 
     def problem(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
         reason = claim.value
-        if reason in ("ok", "unknown", "waits", "not_led", "not_seen", "rebalances_often", "no_owner", "unusual"):
+        if reason in ("ok", "unknown", "waits", "not_led", "not_seen", "rebalance_storm", "no_owner"):
             return ""  # said elsewhere, or no claim on what is read here
         if reason == "nobody_reads":
             return self.members(Claim(claim.where, claim.group, "members", 0, claim.since, claim.until), samples)

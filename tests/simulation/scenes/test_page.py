@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from bellwether_kafka.coordinator.observation import Group
 from bellwether_kafka.coordinator.runtime import Observers, Service, ServiceOutcome, process, serve
 from bellwether_kafka.coordinator.settings import load
-from bellwether_kafka.coordinator.web import GroupStatus, Web
+from bellwether_kafka.coordinator.web import Web
 from tests.kit.virtual_time import RUNNING
 from tests.paths import ROOT
 from tests.simulation.checks import ViolationError
@@ -210,7 +211,7 @@ def test_how_strings_are_hashed_decides_nothing() -> None:
 def test_a_page_that_says_what_was_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     statuses, led = process.statuses, set[str]()
 
-    def for_ever(*given: Any) -> list[GroupStatus]:
+    def for_ever(*given: Any) -> list[Group]:
         made = statuses(*given)
         led.update(status.group for status in made if status.leading)
         return [replace(status, leading=status.group in led) for status in made]

@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 
 from bellwether_kafka.coordinator.membership import NotLeading, Role
-from bellwether_kafka.coordinator.web import GroupStatus, role_status
+from bellwether_kafka.coordinator.observation import Group, role_status
 from tests.lab.role import Comparison, Reported, Shown, from_api, from_metrics
 
 LEADS, WATCHES = Reported(leading=True, reason=""), Reported(leading=False, reason="fenced")
@@ -52,7 +52,7 @@ def test_bellwether_leads_as_a_member_whose_assignment_was_the_last_one() -> Non
 
 
 def test_the_role_is_read_as_the_process_writes_it() -> None:
-    fenced = GroupStatus("orders", "lead", "stopped", False, role_status(Role(NotLeading.FENCED, "x"), 0.0), -1, 0)
+    fenced = Group(group="orders", mode="lead", role=role_status(Role(NotLeading.FENCED, "x"), 0.0))
     assert from_api(asdict(fenced)) == WATCHES
     assert from_api(asdict(replace(fenced, leading=True, role=role_status(Role(None, ""), 0.0)))) == LEADS
     assert from_api(asdict(replace(fenced, role=None))) == Reported(False, "")

@@ -4,8 +4,6 @@ import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pytest
@@ -24,11 +22,6 @@ from bellwether_kafka.coordinator.assessment.model import PolicyRow
 from bellwether_kafka.coordinator.assessment.policies import rows_of
 from bellwether_kafka.coordinator.observation import (
     SELF_ASSIGNED,
-    VERDICTS,
-    GroupLag,
-    LagReport,
-    LagSummary,
-    LagVerdict,
     Observation,
     ObservedMember,
     Shadow,
@@ -36,7 +29,7 @@ from bellwether_kafka.coordinator.observation import (
 from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.kit.consumers import LiveMember, live_group
-from tests.kit.observed import PRICES, crossed, reported
+from tests.kit.observed import PRICES, crossed, group_lag, reported, sample
 from tests.kit.streams import settled_application
 
 
@@ -66,7 +59,8 @@ def test_the_configuration_is_one_to_begin_with() -> None:
 
 def test_a_group_that_no_client_can_lead_is_observed_and_reported_why() -> None:
     assessed = reported(replace(crossed(), kind="consumer", obstacle="its broker assigns"), PRICES)
-    assert assessed.findings[0].cannot.startswith("Its broker assigns.")
+    (why,) = [finding for finding in assessed.findings if finding.kind == "no_client_leads"]
+    assert why.remedy.startswith("Its broker assigns.")
     (group,) = tomllib.loads(assessed.configuration)["groups"]
     assert group["mode"] == "observe"
 
@@ -89,10 +83,8 @@ def test_a_group_without_members_has_no_numbers() -> None:
 
 def self_assigned() -> Observation:
     """Of consumers that read on without being members."""
-    verdicts = dict.fromkeys(VERDICTS, 0)
-    summary = LagSummary(1, LagVerdict.OK, 9, 9, 0, None, 1, 1.0, 1.0, None, verdicts, self_assigned=True)
-    lag = SimpleNamespace(self_assigned=True, report=lambda _: LagReport(0, summary, (), truncated=False))
-    seen = Observation("g", "classic", "Empty", "", 0, group_lag=cast("GroupLag", lag))
+    lag = replace(group_lag(sample(0, {"t": [1]}, {"t": [4]})), self_assigned=True)
+    seen = Observation("g", "classic", "Empty", "", 0, group_lag=lag)
     return seen.with_anomalies(at_rest=True)
 
 
@@ -100,7 +92,7 @@ def test_consumers_that_assign_themselves_are_shown_as_such_and_not_to_be_led() 
     assessed = reported(self_assigned(), PRICES)
     assert assessed.verdict == SELF_ASSIGNED
     assert SELF_ASSIGNED in assessed.unknown[0]
-    assert [finding.about for finding in assessed.findings] == ["self assigned"]
+    assert [finding.kind for finding in assessed.findings] == ["self_assigned"]
     assert 'mode = "observe"' in assessed.configuration
 
 
@@ -112,7 +104,7 @@ def test_a_partition_with_two_owners_is_found_and_a_plan_would_avoid_it() -> Non
     seen = crossed()
     owned = (TopicPartition("t", 0),)
     assessed = with_anomalies(replace(seen, members=tuple(replace(m, owned=owned) for m in seen.members)))
-    (reported_finding,) = [finding for finding in assessed.findings if finding.about == "two owners"]
+    (reported_finding,) = [finding for finding in assessed.findings if finding.kind == "two_owners"]
     assert "t-0 (a, b)" in reported_finding.message
     assert 'mode = "lead"' in assessed.configuration
 
@@ -126,12 +118,12 @@ def test_topics_that_drifted_apart_are_found_and_balance_by_topic_is_the_setting
     members = tuple(ObservedMember(name, None, name, "/h", topics=topics) for name in "ab")
     shadow = Shadow.of(now, np.array([0] * 4 + [1] * 4, dtype=np.int32))
     assessed = with_anomalies(Observation("g", "classic", "Stable", "cooperative-sticky", 0, members, shadow=shadow))
-    assert [finding.setting for finding in assessed.findings if finding.about == "uneven topic"] == [
+    assert [finding.setting for finding in assessed.findings if finding.kind == "uneven_topic"] == [
         'policy = "topic-balance"'
     ]
     assert 'policy = "topic-balance"' in assessed.configuration
-    (racks,) = [finding for finding in assessed.findings if finding.about == "cross rack"]
-    assert racks.cannot.startswith("What crosses racks is unknown without client.rack. Set client.rack on them")
+    (racks,) = [finding for finding in assessed.findings if finding.kind == "cross_rack"]
+    assert racks.remedy.startswith("What crosses racks is unknown without client.rack. Set client.rack on them")
 
 
 @pytest.mark.slow

@@ -8,8 +8,7 @@ from confluent_kafka import KafkaError
 
 from bellwether_kafka.coordinator.assessment import ConversionPlan, plan_conversion
 from bellwether_kafka.coordinator.assessment.model import PolicyRow
-from bellwether_kafka.coordinator.observation import Observation, Shadow
-from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
+from bellwether_kafka.coordinator.observation import Finding, Level, Observation, Shadow
 from tests.kit.observed import PRICES, READY, crossed
 from tests.kit.streams import settled_application
 
@@ -22,8 +21,8 @@ def planned(**changes: Any) -> ConversionPlan:
     return plan_conversion(replace(READY, **changes), PRICES)
 
 
-def check(plan: ConversionPlan, name: str) -> Check:
-    (only,) = [check for check in plan.checks if check.name == name]
+def check(plan: ConversionPlan, name: str) -> Finding:
+    (only,) = [check for check in plan.checks if check.kind == name]
     return only
 
 
@@ -35,7 +34,7 @@ def row(plan: ConversionPlan, policy: str) -> PolicyRow:
 def test_a_group_that_is_ready_has_steps_and_its_racks_beside_those_of_a_broker() -> None:
     plan = planned()
     assert (plan.to, plan.converted) == ("consumer", False)
-    assert all(check.verdict is not CheckVerdict.FAIL for check in plan.checks), plan.checks
+    assert all(check.level is not Level.FAIL for check in plan.checks), plan.checks
     now, broker, own = (row(plan, policy).measures for policy in ("now", "broker-uniform", "rack-first"))
     assert now is not None
     assert broker is not None
@@ -49,21 +48,21 @@ def test_a_group_that_is_ready_has_steps_and_its_racks_beside_those_of_a_broker(
 @pytest.mark.parametrize(
     ("changes", "name", "verdict", "words"),
     [
-        ({"broker_version": (3, 9)}, "brokers", CheckVerdict.FAIL, "needs 4.0"),
-        ({"broker_version": ()}, "brokers", CheckVerdict.WARN, "not known"),
-        ({"migration": {1: "disabled"}}, "migration", CheckVerdict.WARN, "is disabled"),
-        ({"migration": {1: "upgrade"}}, "migration", CheckVerdict.PASS, "and not back"),
-        ({"migration": {1: "bidirectional", 2: DENIED}}, "migration", CheckVerdict.WARN, "not known"),
-        ({"migration": {}}, "migration", CheckVerdict.WARN, "not known"),
-        ({"blocked": True}, "assignments", CheckVerdict.FAIL, 'online_conversion = "block"'),
-        ({"obstacles": None}, "assignments", CheckVerdict.WARN, "not stable"),
-        ({"obstacles": ("a has userData",)}, "assignments", CheckVerdict.FAIL, "a has userData"),
+        ({"broker_version": (3, 9)}, "brokers", Level.FAIL, "needs 4.0"),
+        ({"broker_version": ()}, "brokers", Level.WARN, "not known"),
+        ({"migration": {1: "disabled"}}, "migration", Level.WARN, "is disabled"),
+        ({"migration": {1: "upgrade"}}, "migration", Level.PASS, "and not back"),
+        ({"migration": {1: "bidirectional", 2: DENIED}}, "migration", Level.WARN, "not known"),
+        ({"migration": {}}, "migration", Level.WARN, "not known"),
+        ({"blocked": True}, "assignments", Level.FAIL, 'online_conversion = "block"'),
+        ({"obstacles": None}, "assignments", Level.WARN, "not stable"),
+        ({"obstacles": ("a has userData",)}, "assignments", Level.FAIL, "a has userData"),
     ],
 )
-def test_what_prevents_it_is_named(changes: dict[str, Any], name: str, verdict: CheckVerdict, words: str) -> None:
+def test_what_prevents_it_is_named(changes: dict[str, Any], name: str, verdict: Level, words: str) -> None:
     prevented = check(planned(**changes), name)
-    assert (prevented.verdict, words in prevented.message) == (verdict, True), prevented
-    assert bool(prevented.remedy) == (verdict is not CheckVerdict.PASS)
+    assert (prevented.level, words in prevented.message) == (verdict, True), prevented
+    assert bool(prevented.remedy) == (verdict is not Level.PASS)
 
 
 def test_rows_of_a_broker_name_the_release_whose_assignors_they_are() -> None:
@@ -87,9 +86,9 @@ def test_an_application_is_compared_as_after_a_stop_of_all_its_instances() -> No
 def test_a_group_whose_broker_assigns_has_only_a_way_back() -> None:
     plan = planned(seen=replace(crossed(), kind="consumer", protocol="uniform"))
     assert (plan.converted, plan.steps) == (True, ())
-    assert [(check.name, check.verdict) for check in plan.checks] == [
-        ("group", CheckVerdict.PASS),
-        ("way back", CheckVerdict.WARN),
+    assert [(check.kind, check.level) for check in plan.checks] == [
+        ("group", Level.PASS),
+        ("way back", Level.WARN),
     ]
     assert "group.protocol=classic" in plan.way_back[0]
 
@@ -100,7 +99,7 @@ def test_a_conversion_that_was_interrupted_names_the_members_that_are_left_and_g
     left = list(seen.members)[:2]
     plan = planned(seen=replace(seen, classic_members=frozenset(member.member_id for member in left)))
     verdict = check(plan, "group")
-    assert verdict.verdict is CheckVerdict.WARN
+    assert verdict.level is Level.WARN
     assert f"2 of {len(seen.members)} members have the classic protocol" in verdict.message
     assert all((member.instance_id or member.client_id) in verdict.message for member in left)
     assert verdict.remedy
@@ -110,7 +109,7 @@ def test_a_conversion_that_was_interrupted_names_the_members_that_are_left_and_g
 def test_an_application_is_stopped_before_it_is_converted() -> None:
     plan = planned(seen=replace(crossed("shop's"), protocol="stream", shadow=None))
     assert plan.to == "streams"
-    assert [check.name for check in plan.checks] == ["brokers", "features", "clients"]
+    assert [check.kind for check in plan.checks] == ["brokers", "features", "clients"]
     assert plan.steps[0].startswith("Stop all instances")
     assert "bellwether release 'shop'\"'\"'s'" in plan.steps[1]
     assert planned(seen=replace(crossed(), protocol="stream"), led=False).steps[1].startswith("Start all instances")
@@ -120,7 +119,7 @@ def test_a_group_without_members_is_converted_by_the_first_that_joins() -> None:
     """Of such a group it was said that it is not stable, and one of its members was to be restarted."""
     empty = replace(crossed(), state="Empty", members=(), shadow=None)
     plan = planned(seen=empty, obstacles=None)
-    assert (check(plan, "assignments").verdict, plan.to) == (CheckVerdict.PASS, "consumer")
+    assert (check(plan, "assignments").level, plan.to) == (Level.PASS, "consumer")
     assert plan.steps[0].startswith("Free the group")
     assert plan.steps[1].startswith("Start all members with group.protocol=consumer")
     application = planned(seen=empty, obstacles=None, application=True, led=False)
@@ -183,22 +182,22 @@ def test_the_way_back_ends_with_the_restarts_that_the_lead_needs(kind: str, when
 @pytest.mark.parametrize(
     ("listing", "verdict", "words"),
     [
-        ({1: "uniform,range", 2: "uniform"}, CheckVerdict.PASS, "by uniform, the first of group.consumer.assignors"),
-        ({1: "org.apache.kafka.coordinator.group.assignor.RangeAssignor"}, CheckVerdict.PASS, "assigns by range"),
-        ({1: "bellwether.broker.RackFirstAssignor,uniform"}, CheckVerdict.PASS, "assigns by bellwether-rack-first"),
-        ({1: "com.example.Ours"}, CheckVerdict.PASS, "assigns by com.example.Ours"),
-        ({1: "bellwether.broker.BellwetherAssignor", 2: "uniform"}, CheckVerdict.WARN, "differs between brokers: bell"),
+        ({1: "uniform,range", 2: "uniform"}, Level.PASS, "by uniform, the first of group.consumer.assignors"),
+        ({1: "org.apache.kafka.coordinator.group.assignor.RangeAssignor"}, Level.PASS, "assigns by range"),
+        ({1: "bellwether.broker.RackFirstAssignor,uniform"}, Level.PASS, "assigns by bellwether-rack-first"),
+        ({1: "com.example.Ours"}, Level.PASS, "assigns by com.example.Ours"),
+        ({1: "bellwether.broker.BellwetherAssignor", 2: "uniform"}, Level.WARN, "differs between brokers: bell"),
     ],
 )
-def test_the_assignor_of_the_broker_is_named(listing: dict[int, str], verdict: CheckVerdict, words: str) -> None:
+def test_the_assignor_of_the_broker_is_named(listing: dict[int, str], verdict: Level, words: str) -> None:
     examined = check(planned(assignors=listing), "assignor")
-    assert (examined.verdict, words in examined.message) == (verdict, True), examined
+    assert (examined.level, words in examined.message) == (verdict, True), examined
 
 
 @pytest.mark.slow
 def test_an_assignor_of_brokers_that_is_not_known_is_not_named() -> None:
     for listing in ({}, {1: "uniform", 2: DENIED}, {1: None}):
-        assert not [check for check in planned(assignors=listing).checks if check.name == "assignor"]
+        assert not [check for check in planned(assignors=listing).checks if check.kind == "assignor"]
 
 
 def test_what_keeps_an_application_from_starting_with_the_protocol_is_named() -> None:
@@ -208,11 +207,11 @@ def test_what_keeps_an_application_from_starting_with_the_protocol_is_named() ->
         "assigns by bellwether, the first of group.streams"
         in check(planned(seen=seen, assignors=tasks), "assignor").message
     )
-    assert check(planned(seen=seen, patterns=True), "application").verdict is CheckVerdict.FAIL
+    assert check(planned(seen=seen, patterns=True), "application").level is Level.FAIL
     static = replace(seen, members=(replace(seen.members[0], instance_id="a-1"), *seen.members[1:]))
     verdict = check(planned(seen=static), "application")
-    assert (verdict.verdict, "(a-1), with which Kafka Streams starts from 4.4 on only" in verdict.message) == (
-        CheckVerdict.WARN,
+    assert (verdict.level, "(a-1), with which Kafka Streams starts from 4.4 on only" in verdict.message) == (
+        Level.WARN,
         True,
     )
 
@@ -221,7 +220,7 @@ def test_what_keeps_an_application_from_starting_with_the_protocol_is_named() ->
 def test_other_groups_are_not_converted(kind: str) -> None:
     """A share group and a cluster of Kafka Connect had steps to convert them, too."""
     plan = planned(seen=replace(crossed(), kind=kind, trouble="it is of type connect"))
-    assert [check.verdict for check in plan.checks] == [CheckVerdict.FAIL]
+    assert [check.level for check in plan.checks] == [Level.FAIL]
     assert (plan.steps, plan.way_back) == ((), ())
     assert STOP_FIRST not in plan.checks[0].remedy
 
@@ -229,40 +228,40 @@ def test_other_groups_are_not_converted(kind: str) -> None:
 @pytest.mark.parametrize(
     ("features", "verdict", "words"),
     [
-        ({"metadata.version": 27}, CheckVerdict.FAIL, "finalized at level 0"),
-        ({"group.version": 0, "streams.version": 0}, CheckVerdict.FAIL, "UNSUPPORTED_VERSION"),
-        ({"group.version": 1, "streams.version": 1}, CheckVerdict.PASS, "level 1"),
-        (None, CheckVerdict.WARN, "not known"),
+        ({"metadata.version": 27}, Level.FAIL, "finalized at level 0"),
+        ({"group.version": 0, "streams.version": 0}, Level.FAIL, "UNSUPPORTED_VERSION"),
+        ({"group.version": 1, "streams.version": 1}, Level.PASS, "level 1"),
+        (None, Level.WARN, "not known"),
     ],
 )
 @pytest.mark.parametrize(("protocol", "feature"), [("range", "group.version"), ("stream", "streams.version")])
 def test_a_cluster_whose_feature_is_not_finalized_does_not_pass(
-    protocol: str, feature: str, features: dict[str, int] | None, verdict: CheckVerdict, words: str
+    protocol: str, feature: str, features: dict[str, int] | None, verdict: Level, words: str
 ) -> None:
     """Brokers of 4.x refuse the protocol while the feature is at level 0, as after an upgrade; all checks passed."""
     examined = check(planned(seen=replace(crossed(), protocol=protocol, shadow=None), features=features), "features")
-    assert (examined.verdict, words in examined.message, feature in examined.message) == (verdict, True, True)
-    assert ("kafka-features.sh" in examined.remedy) == (verdict is not CheckVerdict.PASS)
+    assert (examined.level, words in examined.message, feature in examined.message) == (verdict, True, True)
+    assert ("kafka-features.sh" in examined.remedy) == (verdict is not Level.PASS)
 
 
 @pytest.mark.parametrize(
     ("release", "verdict", "named"),
     [
-        ((4, 2), CheckVerdict.WARN, True),
-        ((4, 2, 0), CheckVerdict.FAIL, True),
-        ((4, 2, 1), CheckVerdict.PASS, False),
-        ((4, 3), CheckVerdict.PASS, False),
-        ((4, 4, 0), CheckVerdict.PASS, False),
+        ((4, 2), Level.WARN, True),
+        ((4, 2, 0), Level.FAIL, True),
+        ((4, 2, 1), Level.PASS, False),
+        ((4, 3), Level.PASS, False),
+        ((4, 4, 0), Level.PASS, False),
     ],
 )
 def test_an_application_is_not_converted_by_brokers_of_4_2_0(
-    release: tuple[int, ...], verdict: CheckVerdict, *, named: bool
+    release: tuple[int, ...], verdict: Level, *, named: bool
 ) -> None:
     """KAFKA-20254. Brokers do not show their patch level, so 4.2 without one is no pass."""
     examined = check(
         planned(seen=replace(crossed(), protocol="stream", shadow=None), broker_version=release), "brokers"
     )
-    assert examined.verdict is verdict
+    assert examined.level is verdict
     assert ("KAFKA-20254, mended in 4.2.1" in examined.message) == named
     assert ("4.2.1" in examined.remedy) == named
 
@@ -281,7 +280,7 @@ def test_what_a_way_back_leaves_behind_at_the_broker_is_named(
     """KAFKA-21176, mended in 4.3.3 and 4.4.1."""
     plan = planned(seen=replace(crossed(), kind=kind), broker_version=release)
     said = [c for c in plan.checks if "KAFKA-21176" in c.message]
-    assert [c.verdict for c in said] == [CheckVerdict.WARN] * named
+    assert [c.level for c in said] == [Level.WARN] * named
     assert all("4.3.3" in c.remedy and "4.4.1" in c.remedy for c in said)
 
 
@@ -290,11 +289,11 @@ def test_limits_of_members_are_compared_in_both_directions() -> None:
     size = len(crossed().members)
     sizes = {"group.consumer.max.size": {1: str(size - 1), 2: "1000"}, "group.max.size": {1: "1000", 2: str(size - 1)}}
     plan = planned(sizes_max=sizes)
-    assert check(plan, "group size").verdict is CheckVerdict.FAIL
+    assert check(plan, "group size").level is Level.FAIL
     assert f"group.consumer.max.size is {size - 1}" in check(plan, "group size").message
     assert f"group.max.size is {size - 1}: brokers refuse the way back" in check(plan, "way back").message
     fits = planned(sizes_max={name: {1: str(size), 2: None, 3: DENIED} for name in sizes})
-    assert not [c for c in fits.checks if c.name == "group size" or "max.size" in c.message]
+    assert not [c for c in fits.checks if c.kind == "group size" or "max.size" in c.message]
     streams = planned(
         seen=replace(crossed(), protocol="stream", shadow=None), sizes_max={"group.streams.max.size": {1: "1"}}
     )
@@ -307,10 +306,10 @@ def test_what_a_crash_costs_static_members_is_said(protocol: str, to: str) -> No
     seen = replace(crossed(), protocol=protocol, shadow=None)
     static = replace(seen, members=(replace(seen.members[0], instance_id="a-1"), *seen.members[1:]))
     said = check(planned(seen=static), "static members")
-    assert (said.verdict, "(a-1)" in said.message) == (CheckVerdict.WARN, True)
+    assert (said.level, "(a-1)" in said.message) == (Level.WARN, True)
     assert "UNRELEASED_INSTANCE_ID" in said.message
     assert f"group.{to}.session.timeout.ms" in said.message
-    assert not [c for c in planned(seen=seen).checks if c.name == "static members"]
+    assert not [c for c in planned(seen=seen).checks if c.kind == "static members"]
 
 
 def test_no_fault_hides_another() -> None:
@@ -320,5 +319,5 @@ def test_no_fault_hides_another() -> None:
     seen = replace(crossed(), protocol="stream", shadow=None)
     static = replace(seen, members=(replace(seen.members[0], instance_id="a-1"), *seen.members[1:]))
     application_ = check(planned(seen=static, patterns=True), "application")
-    assert application_.verdict is CheckVerdict.FAIL
+    assert application_.level is Level.FAIL
     assert application_.message.index("by a pattern") < application_.message.index("a-1"), "the worst first"

@@ -86,12 +86,12 @@ def test_more_rebalances_than_are_remembered_are_all_counted() -> None:
     assert (period.rebalances, [storm.rebalances for storm in period.storms]) == (79, [79])
 
 
-def test_a_storm_is_five_within_ten_minutes_and_as_long_as_it_goes_on() -> None:
+def test_a_storm_is_seven_within_ten_minutes_and_as_long_as_it_goes_on() -> None:
     rare = [(at * STORM_MS, "x") for at in range(9)]
     assert storms(rare) == ()
-    wild = [(at * STORM_MS // 5, "a joined" if at % 3 else "a left") for at in range(8)]
+    wild = [(at * STORM_MS // 7, "a joined" if at % 3 else "a left") for at in range(8)]
     (storm,) = storms([*wild, (10 * STORM_MS, "later")])
-    assert (storm.rebalances, storm.from_ms, storm.to_ms) == (8, 0, 7 * STORM_MS // 5)
+    assert (storm.rebalances, storm.from_ms, storm.to_ms) == (8, 0, STORM_MS)
     assert storm.behind == "a joined (5 times)"
 
 
@@ -109,10 +109,10 @@ def history(*values: bytes, decisions: int = 0) -> History:
 
 
 def test_records_show_rebalances_causes_and_the_leaders_part_of_the_time() -> None:
-    period = period_of_records("g", history(decisions=6), 0, FOREVER_MS, None)
-    assert (period.rebalances, period.causes, period.moved) == (6, {"members joined": 6}, 18)
-    assert (period.member_s_min, period.member_s_max) == (12.0, None)
-    assert [storm.rebalances for storm in period.storms] == [6]
+    period = period_of_records("g", history(decisions=7), 0, FOREVER_MS, None)
+    assert (period.rebalances, period.causes, period.moved) == (7, {"members joined": 7}, 21)
+    assert (period.member_s_min, period.member_s_max) == (14.0, None)
+    assert [storm.rebalances for storm in period.storms] == [7]
     assert (period.ghost_s, period.waited_member_s) == (None, None)
     assert any("how a member ended is not recorded" in reason for reason in period.unknown)
 
@@ -156,9 +156,9 @@ def test_where_some_rebalances_were_led_their_members_waits_are_not_known() -> N
 
 
 def test_a_period_takes_what_lies_in_it() -> None:
-    period = period_of_records("g", history(decisions=6), 2_000, 3_000, None)
+    period = period_of_records("g", history(decisions=7), 2_000, 3_000, None)
     assert (period.rebalances, period.from_ms, period.to_ms) == (2, 2_000, 3_000)
-    assert period_of_records("g", history(decisions=6), 9_000, 10_000, None).rebalances is None
+    assert period_of_records("g", history(decisions=7), 9_000, 10_000, None).rebalances is None
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def test_the_list_of_groups_says_what_their_members_show(bootstrap: str) -> None
     assert "two: This looks like two applications under one group id" in message
     assert "stable: " not in message
     rows = json.loads(bellwether("groups", "-o", "json", "--bootstrap", bootstrap).stdout)
-    kinds = {row["group_id"]: row["anomalies"] and [cell["kind"] for cell in row["anomalies"]] for row in rows}
+    kinds = {row["group"]: row["anomalies"] and [cell["kind"] for cell in row["anomalies"]] for row in rows}
     assert kinds["wrong"] == ["two_owners", "no_such_partition", "not_subscribed"]
     assert (kinds["two"], kinds["stable"]) == (["two_applications"], [])
     assert (kinds["rebalancing"], kinds["converted"]) == (None, None), "what is not shown is not nothing"

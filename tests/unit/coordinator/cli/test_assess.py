@@ -108,7 +108,7 @@ def reported(config: Path) -> dict[str, Any]:
 
 
 def about(assessed: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {finding["about"]: finding for finding in assessed["findings"]}
+    return {finding["kind"]: finding for finding in assessed["findings"]}
 
 
 def row(assessed: dict[str, Any], policy: str) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def test_cross_rack_reads_are_compared_under_every_policy(reported: dict[str, An
     assert row(assessed, "broker-range")["cross_rack"] > 0, "a broker does not look at racks"
     assert row(assessed, "broker-uniform")["moves"] == 0
     assert not row(assessed, "broker-uniform")["leads"]
-    assert "6 partitions cross racks" in about(assessed)["cross rack"]["message"]
+    assert "6 partitions cross racks" in about(assessed)["cross_rack"]["message"]
     assert 'mode = "lead"' in assessed["configuration"]
     assert re.search(r'policy = "(rack-first|kafka)"', assessed["configuration"])
 
@@ -140,8 +140,8 @@ def test_a_skewed_group_is_reported_what_would_even_it(reported: dict[str, Any])
     assessed = reported["skewed"]
     assert (row(assessed, "now")["imbalance"], row(assessed, "now")["by_load"]) == (2.0, False)
     assert row(assessed, "kafka")["imbalance"] == 1.0
-    assert "by count" in about(assessed)["skew"]["message"]
-    assert "client.rack" in about(assessed)["cross rack"]["cannot"]
+    assert "by count" in about(assessed)["uneven_members"]["message"]
+    assert "client.rack" in about(assessed)["cross_rack"]["remedy"]
     assert row(assessed, "now")["cross_rack"] is None, "no member names a rack"
 
 
@@ -152,8 +152,8 @@ def test_a_stuck_group_is_called_so_and_has_no_numbers(reported: dict[str, Any])
     assert period["stuck_ms"] > 2_000
     assert period["member_s_max"] is None
     assert period["member_s_min"] > 4, "two members for more than two seconds"
-    assert "PreparingRebalance" in about(assessed)["stuck rebalance"]["message"]
-    assert about(assessed)["stuck rebalance"]["cannot"]
+    assert "PreparingRebalance" in about(assessed)["stuck_rebalance"]["message"]
+    assert about(assessed)["stuck_rebalance"]["remedy"]
 
 
 def test_a_ghost_is_seen_from_its_proof_to_its_end(reported: dict[str, Any]) -> None:
@@ -171,7 +171,7 @@ def test_a_storm_is_reported_with_what_was_behind_it(reported: dict[str, Any]) -
     (storm,) = period["storms"]
     assert storm["rebalances"] == period["rebalances"] >= 5
     assert "joined" in storm["behind"] or "left" in storm["behind"]
-    assert "The application decides who joins" in about(assessed)["rebalance storm"]["cannot"]
+    assert "The application decides who joins" in about(assessed)["rebalance_storm"]["remedy"]
     assert 'policy = "sticky-min-churn"' in assessed["configuration"]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.top import SortOrder, TopRow, View, keys_of
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.cli.top import SortOrder, View, keys_of
+from bellwether_kafka.coordinator.observation import Group, Observation, ObservedMember
 from tests.kit.commands import ShownGroups, page
 from tests.kit.observed import group_lag, sample
 
@@ -31,8 +31,8 @@ def seen(
 ) -> Observation:
     people = tuple(ObservedMember(f"m{i}", None, "c", "/h") for i in range(members))
     own = (ObservedMember("bellwether-1", "bellwether", "c", "/h"),) * led
-    lags = {} if lag is None else {"t": (lag, None)}
-    return Observation(group, kind, "Stable", "range", 0, people, lags, bellwether_members=own)  # type: ignore[arg-type]
+    shown = Observation(group, kind, "Stable", "range", 0, people, bellwether_members=own)  # type: ignore[arg-type]
+    return shown if lag is None else replace(shown, group_lag=group_lag(sample(0, {"t": [0, -1]}, {"t": [lag, 9]})))
 
 
 SELF_ASSIGNED = replace(seen(0), group_lag=replace(group_lag(sample(0, {"t": [1]}, {"t": [4]})), self_assigned=True))
@@ -56,25 +56,29 @@ def status_page(status: object) -> AbstractContextManager[str]:
 @pytest.mark.parametrize(
     ("shown", "statuses", "expected"),
     [
-        (seen(2, led=True, lag=5), [STATUS], {"leader": "bellwether", "generation": 7, "members": 2, "lag": 5}),
+        (seen(2, led=True, lag=5), [STATUS], {"assigned_by": "Bellwether", "generation": 7, "members": 2, "lag": 5}),
         (seen(2, led=True), [STATUS], {"cause": "m2 joined", "moved": 3, "cause_at_ms": 2_000}),
-        (seen(1, led=True), [], {"leader": "bellwether", "generation": None}),
-        (seen(0, led=True), [], {"leader": "bellwether"}),
-        (seen(1), [], {"leader": "a member"}),
-        (seen(0), [], {"leader": "nobody"}),
-        (seen(1, kind="consumer"), [], {"leader": "its broker"}),
-        (SELF_ASSIGNED, [not_led("no_subscribers")], {"leader": "its consumers"}),
+        (seen(1, led=True), [], {"assigned_by": "Bellwether", "generation": None}),
+        (seen(0, led=True), [], {"assigned_by": "Bellwether"}),
+        (seen(1), [], {"assigned_by": "a member"}),
+        (seen(0), [], {"assigned_by": "nobody"}),
+        (seen(1, kind="consumer"), [], {"assigned_by": "its broker"}),
+        (SELF_ASSIGNED, [not_led("no_subscribers")], {"assigned_by": "its consumers"}),
         (
             seen(2),
             [not_led("fenced")],
-            {"leader": "a member", "generation": None, "not_leading": "fenced", "remedy": "Restart."},
+            {"assigned_by": "a member", "generation": None, "role": not_led("fenced")["role"]},
         ),
         (
             seen(1, led=True),
             [not_led("fenced"), STATUS],
-            {"leader": "bellwether", "generation": 7, "not_leading": ""},
+            {"assigned_by": "Bellwether", "generation": 7, "role": None},
         ),
-        (seen(0, led=True), [not_led("unknown_group")], {"leader": "nobody", "not_leading": "unknown_group"}),
+        (
+            seen(0, led=True),
+            [not_led("unknown_group")],
+            {"assigned_by": "nobody", "role": not_led("unknown_group")["role"]},
+        ),
     ],
     ids=[
         "an instance shows the generation",
@@ -109,7 +113,8 @@ def test_a_page_that_does_not_answer_is_named(groups: ShownGroups) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ((), "abcd"),
+        ((), "dbca"),
+        (("--sort", "name"), "abcd"),
         (("--sort", "lag"), "dbca"),
         (("--sort", "members"), "abcd"),
         (("--sort", "cross-rack"), "abcd"),
@@ -129,8 +134,12 @@ def test_rows_are_in_order_and_those_that_are_wanted(
     assert "1 group" in one
 
 
-def line(group: str, lag: int | None, members: int, cross_rack: int | None) -> TopRow:
-    return TopRow(group, "classic", "Stable", "", "", "", None, members, lag, cross_rack, None, None, "", None, None)
+LAG = group_lag(sample(0, {"t": [0]}, {"t": [9]})).summary()
+
+
+def line(group: str, lag: int | None, members: int, cross_rack: int | None) -> Group:
+    summary = None if lag is None else replace(LAG, lag=lag)
+    return Group(group=group, members=members, lag=summary, cross_rack=cross_rack)
 
 
 ROWS = [line("b", 5, 2, 1), line("a", None, 3, None), line("d", 9, 1, 0), line("c", 5, 2, 4)]
@@ -150,14 +159,16 @@ def after(keys: str, view: View | None = None) -> View:
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ("", "abcd"),
-        ("r", "dcba"),
+        ("", "dbca"),
+        ("r", "acbd"),
+        ("n", "abcd"),
+        ("nr", "dcba"),
         ("l", "dbca"),
         ("lr", "bcda"),
         ("m", "abcd"),
         ("x", "cbda"),
         ("xn", "abcd"),
-        ("?", "abcd"),
+        ("?", "dbca"),
     ],
 )
 def test_keys_choose_the_order(keys: str, expected: str) -> None:
@@ -170,7 +181,7 @@ def test_what_is_not_known_comes_last_either_way() -> None:
 
 def test_a_filter_is_typed_after_a_slash_until_enter() -> None:
     typing = after("/lq")
-    assert (typing.wanted, typing.typed, typing.order) == ("lq", True, SortOrder.NAME), "keys are letters now"
+    assert (typing.wanted, typing.typed, typing.order) == ("lq", True, SortOrder.WORST), "keys are letters now"
     assert after("\x7fr\n", typing) == View(wanted="lr")
     assert after(ESCAPE, typing) == View()
     assert names(after("/c\r")) == "c"

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow
-from bellwether_kafka.coordinator.observation.health import Check, DoctorFacts, examine
+from bellwether_kafka.coordinator.observation import Finding, Observation, ObservedMember, Shadow
+from bellwether_kafka.coordinator.observation.health import DoctorFacts, examine
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.kit.plans import decided, member
@@ -39,8 +39,8 @@ def application(streams: StreamsConfig | None) -> DoctorFacts:
     return DoctorFacts(seen, config, "lead", 25, ("az1",), LIMITS, (4, 3), streams, size_limit=ROOM)
 
 
-def check(facts: DoctorFacts, name: str) -> Check:
-    (only,) = [check for check in examine(facts) if check.name == name]
+def check(facts: DoctorFacts, name: str) -> Finding:
+    (only,) = [check for check in examine(facts) if check.kind == name]
     return only
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from bellwether_kafka.assignors.consumer import POLICIES
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, MembershipConfig
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember, next_steps
-from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, DoctorFacts, examine
+from bellwether_kafka.coordinator.observation import Finding, Level, Observation, ObservedMember, next_steps
+from bellwether_kafka.coordinator.observation.health import DoctorFacts, examine
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings, load, policies_of
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from tests.unit.coordinator.observation.doctor_groups import LIMITS, application, consumers, thread
@@ -107,8 +107,8 @@ CASES: dict[str, tuple[str, Entry, DoctorFacts]] = {
 }
 
 
-def checked(facts: DoctorFacts, name: str) -> Check | None:
-    return next((check for check in examine(facts) if check.name == name), None)
+def checked(facts: DoctorFacts, name: str) -> Finding | None:
+    return next((check for check in examine(facts) if check.kind == name), None)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -116,13 +116,13 @@ def test_what_doctor_advises_can_be_loaded_and_helps(case: str) -> None:
     name, entry, facts = CASES[case]
     before = checked(under(entry, facts), name)
     assert before is not None
-    assert before.verdict in (CheckVerdict.WARN, CheckVerdict.FAIL), before
+    assert before.level in (Level.WARN, Level.FAIL), before
     advice = f"{before.message} {before.remedy}" if name == "take-over" else before.remedy
     ways = [way for way in followed(entry, advice) if way != entry]
     assert ways, before.remedy
     for way in ways:
         after = checked(under(way, facts), name)
-        assert after is None or after.verdict is CheckVerdict.PASS, (way, after)
+        assert after is None or after.level is Level.PASS, (way, after)
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_a_protocol_that_run_refuses_is_not_passed_by_doctor() -> None:
     facts = members("roundrobin_v2")
     verdict = checked(replace(facts, config=replace(facts.config, protocols=("roundrobin_v2",))), "protocols")
     assert verdict is not None
-    assert verdict.verdict is CheckVerdict.FAIL
+    assert verdict.level is Level.FAIL
     assert 'policy = "sticky-min-churn" or "rack-first"' in verdict.remedy
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, MembershipConfig
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow, next_steps
-from bellwether_kafka.coordinator.observation.health import CheckVerdict, DoctorFacts, examine
+from bellwether_kafka.coordinator.observation import Level, Observation, ObservedMember, Shadow, next_steps
+from bellwether_kafka.coordinator.observation.health import DoctorFacts, examine
 from bellwether_kafka.coordinator.settings import GroupSettings
 from bellwether_kafka.coordinator.topology import upgrade
 from tests.kit.streams import ANOTHER_TOPIC, MORE_STORES, SWAPPED, Thread, group, led
@@ -26,13 +26,13 @@ from tests.unit.coordinator.observation.doctor_groups import (
 
 def test_a_topology_is_as_good_as_its_source() -> None:
     attested = check(application(SHOP), "topology")
-    assert attested.verdict is CheckVerdict.PASS
+    assert attested.level is Level.PASS
     assert attested.message.startswith("2 subtopologies, digest ")
     uncertain = check(application(replace(SHOP, topology_attested=False)), "topology")
-    assert (uncertain.verdict, "topology_attested" in uncertain.remedy) == (CheckVerdict.WARN, True)
+    assert (uncertain.level, "topology_attested" in uncertain.remedy) == (Level.WARN, True)
     learned = check(application(None), "topology")
-    assert (learned.verdict, "topology learn" in learned.remedy) == (CheckVerdict.WARN, True)
-    assert not [check for check in examine(consumers(3)) if check.name == "topology"], "consumers have none"
+    assert (learned.level, "topology learn" in learned.remedy) == (Level.WARN, True)
+    assert not [check for check in examine(consumers(3)) if check.kind == "topology"], "consumers have none"
 
 
 NOBODY_YET = DoctorFacts(
@@ -50,39 +50,39 @@ NOBODY_YET = DoctorFacts(
 def test_before_a_first_start_the_topology_is_that_of_the_file_and_nothing_is_reported_of_members() -> None:
     facts = replace(NOBODY_YET, topology=SHOP_TOPOLOGY, topic_counts={"users": 4, "orders": 4})
     verdict = check(facts, "topology")
-    assert (verdict.verdict, verdict.message) == (
-        CheckVerdict.PASS,
+    assert (verdict.level, verdict.message) == (
+        Level.PASS,
         f"2 subtopologies, digest {SHOP_TOPOLOGY.digest}, from a file, and attested.",
     )
     racks = check(facts, "racks")
-    assert (racks.verdict, racks.message) == (
-        CheckVerdict.NOT_APPLICABLE,
+    assert (racks.level, racks.message) == (
+        Level.NOT_APPLICABLE,
         "No member is there to name a rack; the brokers are in az1, az2.",
     )
-    assert not {"members", "topic ACLs"} & {check.name for check in examine(facts)}
-    assert check(facts, "source topics").verdict is CheckVerdict.PASS
+    assert not {"members", "topic ACLs"} & {check.kind for check in examine(facts)}
+    assert check(facts, "source topics").level is Level.PASS
 
 
 def test_before_a_first_start_without_a_file_a_java_member_leads_first() -> None:
     verdict = check(NOBODY_YET, "topology")
-    assert (verdict.verdict, "a Java member leads first" in verdict.message) == (CheckVerdict.WARN, True)
+    assert (verdict.level, "a Java member leads first" in verdict.message) == (Level.WARN, True)
     stateful = replace(NOBODY_YET, streams=replace(SHOP, stateful=True))
-    assert "topology" not in {check.name for check in examine(stateful)}
+    assert "topology" not in {check.kind for check in examine(stateful)}
 
 
 @pytest.mark.parametrize(
     ("counts", "verdict", "named"),
     [
-        ({"users": 4}, CheckVerdict.WARN, "does not see: orders."),
-        ({"users": 4, "orders": 4}, CheckVerdict.PASS, "exist"),
+        ({"users": 4}, Level.WARN, "does not see: orders."),
+        ({"users": 4, "orders": 4}, Level.PASS, "exist"),
         (None, None, ""),
     ],
 )
 def test_source_topics_of_a_first_start_are_searched(
-    counts: dict[str, int] | None, verdict: CheckVerdict | None, named: str
+    counts: dict[str, int] | None, verdict: Level | None, named: str
 ) -> None:
     checks = examine(replace(NOBODY_YET, topology=SHOP_TOPOLOGY, topic_counts=counts))
-    verdicts = [(check.verdict, named in check.message) for check in checks if check.name == "source topics"]
+    verdicts = [(check.level, named in check.message) for check in checks if check.kind == "source topics"]
     assert verdicts == ([(verdict, True)] if verdict is not None else [])
 
 
@@ -102,41 +102,41 @@ def test_source_topics_that_cannot_be_joined_fail_before_a_first_start() -> None
         "file",
     )
     verdict = check(replace(NOBODY_YET, topology=joins, topic_counts={"left": 2, "right": 3}), "source topics")
-    assert (verdict.verdict, "left has 2, right has 3" in verdict.message) == (CheckVerdict.FAIL, True)
+    assert (verdict.level, "left has 2, right has 3" in verdict.message) == (Level.FAIL, True)
 
 
 @pytest.mark.parametrize(
     ("new", "attested", "verdict"),
     [
-        (SHOP_TOPOLOGY, False, CheckVerdict.PASS),
-        (MORE_STORES, True, CheckVerdict.PASS),
-        (MORE_STORES, False, CheckVerdict.WARN),
-        (ANOTHER_TOPIC, True, CheckVerdict.WARN),
-        (SWAPPED, True, CheckVerdict.FAIL),
+        (SHOP_TOPOLOGY, False, Level.PASS),
+        (MORE_STORES, True, Level.PASS),
+        (MORE_STORES, False, Level.WARN),
+        (ANOTHER_TOPIC, True, Level.WARN),
+        (SWAPPED, True, Level.FAIL),
     ],
     ids=["alike", "stores", "stores that nobody attests", "other topics", "other numbers"],
 )
-def test_an_upgrade_to_another_topology_is_foreseen(new: Topology, attested: bool, verdict: CheckVerdict) -> None:
+def test_an_upgrade_to_another_topology_is_foreseen(new: Topology, attested: bool, verdict: Level) -> None:
     streams = replace(SHOP, topology_attested=attested)
     examined = check(replace(application(streams), new_topology=new), "upgrade")
-    assert examined.verdict is verdict
+    assert examined.level is verdict
     assert upgrade(SHOP_TOPOLOGY, new).rolling in f"{examined.message} {examined.remedy}"
 
 
 def test_without_a_present_topology_the_files_are_to_be_compared() -> None:
     verdict = check(replace(consumers(3), new_topology=SHOP_TOPOLOGY), "upgrade")
-    assert (verdict.verdict, "topology diff OLD NEW" in verdict.remedy) == (CheckVerdict.WARN, True)
-    assert not [check for check in examine(application(SHOP)) if check.name == "upgrade"], "nobody asked"
+    assert (verdict.level, "topology diff OLD NEW" in verdict.remedy) == (Level.WARN, True)
+    assert not [check for check in examine(application(SHOP)) if check.kind == "upgrade"], "nobody asked"
 
 
 def test_a_missing_declaration_is_a_failure_that_names_what_to_write() -> None:
     facts = application(SHOP)
-    assert check(facts, "take-over").verdict is CheckVerdict.PASS
+    assert check(facts, "take-over").level is Level.PASS
     guard = GroupSettings(name="shop", mode="lead", kind="streams").takeover_obstacle()
     verdict = check(replace(facts, config=replace(facts.config, takeover_obstacle=guard)), "take-over")
-    assert verdict.verdict is CheckVerdict.FAIL
+    assert verdict.level is Level.FAIL
     assert '"processing.guarantee" = "at_least_once" and stores = "persistent"' in verdict.message
-    assert not [check for check in examine(consumers(3)) if check.name == "take-over"], "consumers declare nothing"
+    assert not [check for check in examine(consumers(3)) if check.kind == "take-over"], "consumers declare nothing"
 
 
 def exactly_once(*members: ObservedMember, **config: object) -> DoctorFacts:
@@ -156,7 +156,7 @@ def test_what_is_exactly_once_is_adopted_by_restarts_in_an_order_that_works() ->
     """The report asked its reader to fix what cannot be fixed, and to stop all members for the role."""
     facts = exactly_once(thread(AHEAD, 3, active=2), thread(LATER, 2), thread(LAST, 1))
     verdict = check(facts, "adoption")
-    assert verdict.verdict is CheckVerdict.WARN
+    assert verdict.level is Level.WARN
     assert "Which member leads is not visible from outside" in verdict.message
     assert "at most 3 instances, whose up to 2 active tasks pause" in verdict.message
     assert "one more rebalance after the restart of an instance that did not lead" in verdict.message
@@ -164,7 +164,7 @@ def test_what_is_exactly_once_is_adopted_by_restarts_in_an_order_that_works() ->
     assert f"(2) Restart {process(3)} first" in verdict.remedy
     assert f"(3) Restart {process(1)}, {process(2)}, one after another, until Bellwether leads." in verdict.remedy
     assert "(4) Ask bellwether doctor shop after each" in verdict.remedy
-    assert check(facts, "take-over").verdict is CheckVerdict.PASS
+    assert check(facts, "take-over").level is Level.PASS
     assert verdict.remedy in next_steps(facts, examine(facts))
 
 
@@ -194,15 +194,15 @@ def test_an_application_that_writes_transactions_is_exactly_once_whatever_the_se
     seen = replace(facts.seen, members=(thread(LATER, 1),))
     own = f"shop-{process(1).partition(' ')[0]}-1"
     others = frozenset({"shop-elsewhere-1", f"bills-{own}"})
-    assert not [c for c in examine(replace(facts, seen=seen, transactional_ids=others)) if c.name == "guarantee"]
+    assert not [c for c in examine(replace(facts, seen=seen, transactional_ids=others)) if c.kind == "guarantee"]
     facts = replace(facts, seen=seen, transactional_ids=others | {own})
     verdict = check(facts, "guarantee")
-    assert verdict.verdict is CheckVerdict.FAIL
+    assert verdict.level is Level.FAIL
     assert own in verdict.message
     assert '"processing.guarantee" = "exactly_once_v2"' in verdict.remedy
-    assert check(replace(facts, mode="observe"), "guarantee").verdict is CheckVerdict.WARN
+    assert check(replace(facts, mode="observe"), "guarantee").level is Level.WARN
     declared = GroupSettings(name="shop", kind="streams", **{"processing.guarantee": "exactly_once_v2"}).streams
-    assert check(replace(facts, streams=declared), "guarantee").verdict is CheckVerdict.PASS
+    assert check(replace(facts, streams=declared), "guarantee").level is Level.PASS
 
 
 def test_the_stop_of_a_static_member_is_to_be_stated() -> None:
@@ -219,13 +219,13 @@ def test_the_only_member_leads() -> None:
 
 def test_who_waits_for_a_leader_to_go_is_shown_the_same_steps() -> None:
     facts = exactly_once(thread(LATER, 1), adopt="succeed")
-    assert check(facts, "adoption").verdict is CheckVerdict.WARN
+    assert check(facts, "adoption").level is Level.WARN
     for other in (
         replace(facts, mode="observe"),
         exactly_once(thread(LATER, 1), adopt="when-empty"),
         application(SHOP),
     ):
-        assert not [check for check in examine(other) if check.name == "adoption"]
+        assert not [check for check in examine(other) if check.kind == "adoption"]
 
 
 def test_a_group_that_is_led_needs_no_steps() -> None:
@@ -233,12 +233,12 @@ def test_a_group_that_is_led_needs_no_steps() -> None:
     led_by_bellwether = replace(
         facts, seen=replace(facts.seen, bellwether_members=(ObservedMember("bw", "bellwether", "bellwether", ""),))
     )
-    assert check(led_by_bellwether, "adoption").verdict is CheckVerdict.PASS
+    assert check(led_by_bellwether, "adoption").level is Level.PASS
 
 
 def test_a_bellwether_with_another_instance_id_is_named() -> None:
     facts = exactly_once(thread(LATER, 1), instance_id="mine")
     leads = ObservedMember("bw", "theirs", "bellwether", "")
     verdict = check(replace(facts, seen=replace(facts.seen, bellwether_members=(leads,))), "instance id")
-    assert verdict.verdict is CheckVerdict.WARN
+    assert verdict.level is Level.WARN
     assert "has the group.instance.id 'theirs', and these settings have 'mine'" in verdict.message

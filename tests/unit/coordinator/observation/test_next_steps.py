@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.observation import next_steps
-from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
+from bellwether_kafka.coordinator.observation import Finding, Level, next_steps
 from tests.unit.coordinator.observation.doctor_groups import consumers
 
 STEPS_MAX = 3
 
-OK = Check("racks", CheckVerdict.PASS, "Well.")
-WARNED = [Check(f"w{i}", CheckVerdict.WARN, "Not so well.", f"Warned {i}.") for i in range(3)]
-FAILED = Check("acl", CheckVerdict.FAIL, "Bad.", "Grant it.")
+OK = Finding("racks", Level.PASS, "Well.")
+WARNED = [Finding(f"w{i}", Level.WARN, "Not so well.", f"Warned {i}.") for i in range(3)]
+FAILED = Finding("acl", Level.FAIL, "Bad.", "Grant it.")
 
 
 def test_what_fails_comes_first_and_three_are_enough() -> None:
@@ -22,7 +21,7 @@ def test_what_fails_comes_first_and_three_are_enough() -> None:
 
 
 def test_a_remedy_is_named_once() -> None:
-    again = replace(WARNED[0], name="another")
+    again = replace(WARNED[0], kind="another")
     assert next_steps(consumers(3), (WARNED[0], again))[:2] == (
         "Warned 0.",
         "See what Bellwether would change: bellwether plan g",

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.cli.plan import _explanations
 from bellwether_kafka.coordinator.kafka.client.metadata import distinct_placements
 from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, BrokerMember, BrokerSubtopology
 from bellwether_kafka.coordinator.kafka.wire.describe_groups import described_by_broker
-from bellwether_kafka.coordinator.observation import AnomalyKind
+from bellwether_kafka.coordinator.observation import FindingKind
 from bellwether_kafka.coordinator.observation.anomalies import hand_overs
 from tests.kit.observed import PRICES, Shared, of_fleet, refreshed, reported
 
@@ -100,7 +100,7 @@ def test_the_member_that_is_waited_for_is_named_by_every_view_and_no_lead_is_pro
     seen = refreshed(observer)
     sentence = "a, at epoch 4 of 5, has to give up t-3, t-4, t-5, which b is to have"
     (anomaly,) = seen.anomalies
-    assert (anomaly.kind, anomaly.count) == (AnomalyKind.HELD_UP, 3)
+    assert (anomaly.kind, anomaly.count) == (FindingKind.HELD_UP, 3)
     assert sentence in anomaly.message
     assert seen.shadow is not None
     (explained,) = _explanations(seen, seen.shadow.decision, "t-4", {})
@@ -108,7 +108,7 @@ def test_the_member_that_is_waited_for_is_named_by_every_view_and_no_lead_is_pro
     assert sentence not in _explanations(seen, seen.shadow.decision, "t-0", {})[0].sentence
     findings = reported(seen, PRICES).findings
     assert [f.setting for f in findings if f.setting] == []
-    assert "nobody reads" not in {f.about for f in findings}
+    assert "no_owner" not in {f.kind for f in findings}
     shared.by_broker = group(member("a", 5, (0, 1, 2), (0, 1, 2)), member("b", 5, (3, 4, 5), (3, 4, 5)), state="Stable")
     assert refreshed(observer).anomalies == ()
 
@@ -122,7 +122,7 @@ def test_topics_that_a_pattern_no_longer_finds_keep_their_lags_and_are_named() -
     shared.by_broker = group(pattern, state="Stable")
     seen = refreshed(of_fleet(shared))
     (anomaly,) = seen.anomalies
-    assert (anomaly.kind, anomaly.count) == (AnomalyKind.NOT_MATCHED, 1)
+    assert (anomaly.kind, anomaly.count) == (FindingKind.NOT_MATCHED, 1)
     assert "nobody reads: u. Its members subscribe by the pattern ^t." in anomaly.message
     assert "RE2/J" in anomaly.remedy
     assert sorted(seen.lags) == ["t", "u"]

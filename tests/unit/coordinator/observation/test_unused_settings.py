@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.shared import Memory
 from bellwether_kafka.assignors.streams import stock
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
 from bellwether_kafka.assignors.streams.stages import StageConfigs
-from bellwether_kafka.coordinator.observation import AnomalyKind, Observation, ObservedMember, Shadow
+from bellwether_kafka.coordinator.observation import FindingKind, Observation, ObservedMember, Shadow
 from tests.kit.consumers import LiveMember, cluster_of, live_group
 from tests.kit.streams import Thread, ends_of, group, led
 
@@ -59,6 +59,6 @@ def test_hosts_that_share_a_process_id_are_named(hosts: tuple[str, str], *, doub
     members = tuple(ObservedMember(name, None, "client", host) for name, host in places)
     shadow = Shadow.of(decision, decision.plan.before)
     seen = Observation("shop", "classic", "Stable", "stream", 0, members, shadow=shadow)
-    said = [a for a in seen.with_anomalies(at_rest=True).anomalies if a.kind is AnomalyKind.TWO_HOSTS]
+    said = [a for a in seen.with_anomalies(at_rest=True).anomalies if a.kind is FindingKind.TWO_HOSTS]
     assert [a.count for a in said] == [1] * double
     assert all("00000000-0000-0000-0000-000000000001 (/10.0.0.1 and /10.0.0.2)" in a.message for a in said)

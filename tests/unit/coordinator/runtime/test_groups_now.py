@@ -3,10 +3,18 @@
 from dataclasses import dataclass, field, replace
 
 from bellwether_kafka.coordinator.membership import NotLeading, Role
-from bellwether_kafka.coordinator.observation import Observation, Rebalances, Unknown, group_values
+from bellwether_kafka.coordinator.observation import (
+    Group,
+    LagTrends,
+    Observation,
+    Rebalances,
+    Unknown,
+    group_values,
+    role_status,
+    values_of_group,
+    worst_first,
+)
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
-from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, LagTrends, overview, role_status
-from bellwether_kafka.coordinator.web.overview import values_of_row
 from tests.kit.observed import SKEWED, group_lag, sample
 from tests.unit.coordinator.web.shown import decided, example_rebalances, member, planned
 
@@ -22,7 +30,7 @@ class Refreshes:
     rebalances: Rebalances = field(default_factory=Rebalances)
 
 
-def seen_as(*refreshes: Observation) -> GroupNow:
+def seen_as(*refreshes: Observation) -> Group:
     """An observed group after these refreshes."""
     observer, trends = Refreshes(), LagTrends()
     for seen in refreshes:
@@ -30,12 +38,20 @@ def seen_as(*refreshes: Observation) -> GroupNow:
         observer.rebalances.observe(seen)
         trends.on_observation(seen)
     members = len(refreshes[-1].members) if refreshes else 0
-    status = GroupStatus("g", "observe", "stable", False, None, -1, members)
+    status = Group(group="g", mode="observe", state="stable", members=members)
     return group_now(status, observer, example_rebalances(), trends, NOW_MS)
 
 
-def to_lead(name: str, reason: NotLeading | None, observer: Refreshes | None = None) -> GroupNow:
-    status = GroupStatus(name, "lead", "stable", reason is None, role_status(Role(reason), 0.0), 2, 3)
+def to_lead(name: str, reason: NotLeading | None, observer: Refreshes | None = None) -> Group:
+    status = Group(
+        group=name,
+        mode="lead",
+        state="stable",
+        leading=reason is None,
+        role=role_status(Role(reason), 0.0),
+        generation=2,
+        members=3,
+    )
     return group_now(status, observer, example_rebalances(), LagTrends(), NOW_MS)
 
 
@@ -87,7 +103,7 @@ def test_only_rebalances_of_the_last_ten_minutes_count() -> None:
 
 def test_a_rebalance_by_a_plan_that_was_served_counts_once() -> None:
     """It is among the rebalances that are seen of a group whose broker assigns."""
-    status = GroupStatus("g", "observe", "stable", False, None, -1, 3)
+    status = Group(group="g", mode="observe", state="stable", members=3)
 
     def counted(seen: Observation) -> int | None:
         return group_now(status, Refreshes(seen), example_rebalances(), LagTrends(), SKEWED.seen_at_ms).rebalances
@@ -129,18 +145,18 @@ def test_a_led_group_has_the_costs_of_its_last_rebalance_while_that_is_in_force(
 
 def test_what_is_unknown_has_the_same_form_as_in_every_answer() -> None:
     unknown = Unknown("its coordinator node answers COORDINATOR_NOT_AVAILABLE", NOW_MS, "COORDINATOR_NOT_AVAILABLE")
-    (row,) = overview([seen_as(replace(SKEWED, unknown=unknown))])
-    values = values_of_row(row)
+    (row,) = worst_first([seen_as(replace(SKEWED, unknown=unknown))])
+    values = values_of_group(row)
     assert values["unknown"] == group_values(replace(SKEWED, unknown=unknown))["unknown"]
     assert values["unknown"] == {
         "reason": unknown.reason, "since_ms": NOW_MS, "error": "COORDINATOR_NOT_AVAILABLE", "right": ""
     }  # fmt: skip
-    assert values_of_row(*overview([seen_as(SKEWED)]))["unknown"] is None
+    assert values_of_group(*worst_first([seen_as(SKEWED)]))["unknown"] is None
 
 
 def test_rebalances_of_an_ordered_roll_do_not_count() -> None:
     """The page said "rebalances often" while an operator restarted the instances."""
-    status = GroupStatus("g", "lead", "stable", True, None, 2, 3)
+    status = Group(group="g", mode="lead", state="stable", leading=True, generation=2, members=3)
     before, rolled = example_rebalances(), example_rebalances()
     made = planned(decided(member("a", "az1")))
     for _ in range(5):

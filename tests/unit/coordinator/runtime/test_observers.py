@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import get_protocol_members, is_protocol
 
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
-from bellwether_kafka.coordinator.observation import Rhythms
+from bellwether_kafka.coordinator.observation import LagTrends, Rhythms
 from bellwether_kafka.coordinator.runtime import Observers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.telemetry import (
@@ -26,7 +26,7 @@ from bellwether_kafka.coordinator.telemetry import (
     Sampler,
     StreamsMetrics,
 )
-from bellwether_kafka.coordinator.web import LagTrends, LagWatch, LedRebalances
+from bellwether_kafka.coordinator.web import LagWatch, LedRebalances
 
 OBSERVING: dict[type, set[str]] = {
     ControlMetrics: {"on_control"},

@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, RawGroup, RawMember
 from bellwether_kafka.coordinator.ghosts import Conversion, Proof
 from bellwether_kafka.coordinator.membership import Note, NoteKind, NotLeading, Role
-from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, Observation, Unknown, group_values
+from bellwether_kafka.coordinator.observation import FindingKind, Observation, Unknown, group_values, of_kind
 from bellwether_kafka.coordinator.planning import (
     Cause,
     CauseKind,
@@ -83,7 +83,7 @@ def test_of_a_group_in_a_rebalance_only_members_are_known() -> None:
 def test_findings_are_not_known_while_a_group_rebalances() -> None:
     """Brokers show no assignments then: an alert on a finding must not take that for its end."""
     metrics = Metrics()
-    metrics.on_led_seen(replace(SKEWED, anomalies=(Anomaly(AnomalyKind.TWO_OWNERS, 2, "message", "remedy"),)))
+    metrics.on_led_seen(replace(SKEWED, anomalies=(of_kind(FindingKind.TWO_OWNERS, "message", "remedy", count=2),)))
     assert value(metrics, "anomalies", kind="two_owners") == 2
     assert value(metrics, "anomalies", kind="not_subscribed") == 0
     moving = replace(SKEWED, state="PreparingRebalance", shadow=None)
@@ -91,7 +91,7 @@ def test_findings_are_not_known_while_a_group_rebalances() -> None:
     assert math.isnan(value(metrics, "anomalies", kind="two_owners") or 0)
     assert value(metrics, "anomalies", kind="self_assigned") == 0
     assert "two_owners" in group_values(moving)["anomalies_unknown"]
-    assert AnomalyKind.UNEVEN_TOPIC in replace(SKEWED, shadow=None).unjudged
+    assert FindingKind.UNEVEN_TOPIC in replace(SKEWED, shadow=None).unjudged
 
 
 def planned(source: Source = Source.PLAN, previous: Decision[PartitionPlan] | None = None) -> Planned[PartitionPlan]:

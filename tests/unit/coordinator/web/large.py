@@ -8,9 +8,17 @@ from prometheus_client import CollectorRegistry
 from bellwether_kafka.assignors.consumer import Policy, decide, recall
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.observation import LagSummary, LagVerdict, Observation, Shadow, observation
-from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, Present, Row, Web, overview, present
-from bellwether_kafka.coordinator.web.trends import Curve
+from bellwether_kafka.coordinator.observation import (
+    Curve,
+    Group,
+    LagSummary,
+    LagVerdict,
+    Observation,
+    Shadow,
+    observation,
+    worst_first,
+)
+from bellwether_kafka.coordinator.web import Present, Web, present
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.kit.observed import group_lag, sample
@@ -57,20 +65,20 @@ def large_group() -> Observation:
     )
 
 
-def group_now(number: int) -> GroupNow:
+def group_now(number: int) -> Group:
     name = LARGE if number == 0 else f"team-{number % 10}-orders-{number:04}"
     tally = {verdict.value: 0 for verdict in LagVerdict} | {"stalled": number % 100 == 7}
     lag = LagSummary(100, LagVerdict.OK, number * 977, number, 0, number * 10, 0, 100.0, 100.0, 0, tally)
     curve = Curve(1_700_000_000_000, STEP_MS_MAX, tuple((number * 977 + at * 131) % 999_983 for at in range(POINTS)))
-    status = GroupStatus(name, "observe", "stable", False, None, -1, 4)
-    return GroupNow(status, "classic", "a member", lag, curve, 100, 0, 33, 0, 40)
+    shown = Group(group=name, type="classic", state="stable", assigned_by="a member", members=4, lag=lag, curve=curve)
+    return replace(shown, items=100, unowned=0, cross_rack=33, cross_rack_planned=0, moves=40)
 
 
 def application() -> Web:
     seen, groups = large_group(), [group_now(number) for number in range(GROUPS)]
 
-    def rows(name: str) -> Sequence[Row]:
-        return overview(group for group in groups if name in ("", group.status.group))
+    def rows(name: str) -> Sequence[Group]:
+        return worst_first(group for group in groups if name in ("", group.group))
 
     def shown(name: str) -> Present | None:
         return present(seen) if name == LARGE else None

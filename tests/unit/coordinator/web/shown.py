@@ -9,22 +9,15 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.shared import Moves
-from bellwether_kafka.coordinator.observation import SeenRebalance
+from bellwether_kafka.coordinator.observation import Curve, Emptying, Group, RoleStatus, SeenRebalance, worst_first
 from bellwether_kafka.coordinator.web import (
-    Emptying,
-    GroupNow,
-    GroupStatus,
     HttpServer,
     LedRebalances,
     Picture,
-    Row,
     Web,
-    overview,
     present,
 )
 from bellwether_kafka.coordinator.web.led_lags import Lags, with_lags
-from bellwether_kafka.coordinator.web.status import RoleStatus
-from bellwether_kafka.coordinator.web.trends import Curve
 from tests.kit.applications import ONE_STANDBY
 from tests.kit.observed import SKEWED, group_lag, observed_group, sample
 from tests.kit.observed import member as member_of
@@ -48,13 +41,31 @@ EMPTYING = (
 )
 APPLIED = f"ann has ordered apply of the plan 967a8959b2af5f5d to 'g' until its members change ({EVIL})"
 GROUPS = [
-    GroupStatus("g", "lead", "stable", True, LEADING, 2, 3, applied_plan=APPLIED),
-    GroupStatus("shop", "lead", "stable", True, LEADING, 2, 3),
-    GroupStatus("lost", "lead", "stopped", False, FENCED, -1, 0, EMPTYING),
-    GroupStatus("watched", "observe", "stable", False, None, -1, 4),
-    GroupStatus("seen", "observe", "stable", False, None, -1, 4),
-    GroupStatus("unplanned", "observe", "stable", False, None, -1, 2),
-    GroupStatus(LONG, "observe", "stable", False, None, -1, 2),
+    Group(
+        group="g",
+        mode="lead",
+        state="stable",
+        leading=True,
+        role=LEADING,
+        generation=2,
+        members=3,
+        applied_plan=APPLIED,
+    ),
+    Group(group="shop", mode="lead", state="stable", leading=True, role=LEADING, generation=2, members=3),
+    Group(
+        group="lost",
+        mode="lead",
+        state="stopped",
+        leading=False,
+        role=FENCED,
+        generation=-1,
+        members=0,
+        emptying=EMPTYING,
+    ),
+    Group(group="watched", mode="observe", state="stable", members=4),
+    Group(group="seen", mode="observe", state="stable", members=4),
+    Group(group="unplanned", mode="observe", state="stable", members=2),
+    Group(group=LONG, mode="observe", state="stable", members=2),
 ]
 REBALANCES = [
     SeenRebalance(1_700_000_100_000, f"{EVIL} left or died", 10_000, None, True, None),
@@ -72,11 +83,14 @@ CURVES = {
 }
 
 
-def row_of(status: GroupStatus) -> GroupNow:
-    lag = LAG.summary() if status.group in OBSERVED else None
-    assigned_by = "Bellwether" if status.leading else "a member"
-    return GroupNow(
-        status, "classic", assigned_by, lag, CURVES.get(status.group), rebalances=4 * (status.group == "seen")
+def row_of(status: Group) -> Group:
+    return replace(
+        status,
+        type="classic",
+        assigned_by="Bellwether" if status.leading else "a member",
+        lag=LAG.summary() if status.group in OBSERVED else None,
+        curve=CURVES.get(status.group),
+        rebalances=7 * (status.group == "seen"),
     )
 
 
@@ -105,8 +119,8 @@ def pictured(led_rebalances: LedRebalances, name: str) -> Picture | None:
 def application() -> Web:
     led_rebalances = example_rebalances()
 
-    def rows(name: str) -> Sequence[Row]:
-        return overview(row_of(group) for group in GROUPS if name in ("", group.group))
+    def rows(name: str) -> Sequence[Group]:
+        return worst_first(row_of(group) for group in GROUPS if name in ("", group.group))
 
     lags = (lambda: None, lambda: GROUPS, led_rebalances, lambda name: pictured(led_rebalances, name))
     return Web(CollectorRegistry(), *lags, OBSERVED.get, rows)

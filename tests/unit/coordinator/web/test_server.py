@@ -15,7 +15,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from bellwether_kafka.coordinator.membership import NotLeading, Role
-from bellwether_kafka.coordinator.web import GroupStatus, HttpAddressError, HttpServer, Web, responses, role_status
+from bellwether_kafka.coordinator.observation import Group, role_status
+from bellwether_kafka.coordinator.web import HttpAddressError, HttpServer, Web, responses
 from bellwether_kafka.coordinator.web import server as http
 from bellwether_kafka.coordinator.web.app import PAGE
 from tests.paths import ROOT
@@ -28,7 +29,9 @@ class Ask(Protocol):
 
 
 ROLE = Role(NotLeading.EMPTY, "no other member is in the group", since=5.0, next_attempt=7.5)
-STATUS = GroupStatus("orders", "lead", "stable", False, role_status(ROLE, 1_700_000_000.0), 7, 1)
+STATUS = Group(
+    group="orders", mode="lead", state="stable", role=role_status(ROLE, 1_700_000_000.0), generation=7, members=1
+)
 
 
 def request(line: str) -> bytes:
@@ -235,7 +238,7 @@ async def test_probes_are_answered_while_pages_are_made_and_while_the_caller_s_l
     monkeypatch.setattr(responses, "WAITING_MAX", 10)
     making = threading.Event()
 
-    def slow() -> list[GroupStatus]:
+    def slow() -> list[Group]:
         making.wait(20)
         return []
 

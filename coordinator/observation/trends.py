@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.observation import GroupLag, LagSummary, Observation
+from bellwether_kafka.coordinator.observation.lag import GroupLag, LagSummary
+from bellwether_kafka.coordinator.observation.observation import Observation
 
 POINTS = 68  # even, so that values can be merged in pairs
 STEP_MS_MIN = 10_000  # the interval at which observed groups are refreshed
