@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.observation import LagTrends
-from bellwether_kafka.coordinator.observation.trends import Trend
+from bellwether_kafka.coordinator.observation import LagTrends, Trend
 from tests.kit.observed import SKEWED, group_lag, sample
 
 POINTS = 68
