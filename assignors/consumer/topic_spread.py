@@ -1,27 +1,44 @@
-"""Spreads each topic evenly over members whose partition totals stay the same, by swaps between two members.
+"""Spreads each topic evenly over members with the same subscription: the stage of the policy `topic-balance`.
 
-If totals differ by at most one, and one member has two more of a topic than another, then the other has more of some
-other topic. So there is always a swap of one for one, and no such swap makes a topic more uneven. Each reduces the sum
-of squares of all shares, so the process ends, with every topic within one.
+In order of priority: every member has as many partitions as before, but for one more or less that two may exchange;
+each topic differs by at most one between members; as few partitions as possible move.
+
+A plan that is even already stays. Else:
+
+1. A member gets the whole share of each topic, and for the remainders one more of some topics. Topic by topic, members
+   that have one more keep it, as long as all members can still reach their totals (Gale and Ryser's condition).
+2. Rings of members in which each hands one partition to the next are cancelled until none saves a move (`reduce_cost`).
+   The counts are then the cheapest flow from topics to members.
+3. Members keep of each topic what the counts allow, and get the rest in order.
+
+Two members, of which one has all of two topics: a-0 a-1 b-0 b-1 | - becomes a-0 b-0 | a-1 b-1 by two moves, where the
+balance alone would allow a-0 a-1 | b-0 b-1.
 """
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, LongArray
+from bellwether_kafka.assignors.consumer.sticky import ClassCounts, dealt, reduce_cost
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
 
-SWAPS_MAX = 20_000  # takes about a second; the rest is left to the next rebalance
+# Above this many cells (topic, member) topics stay as they are: a few passes would take seconds.
+CELLS = 4_000_000
 
 
 def spread_topics(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> IntArray:
-    """Returns the plan with each topic spread evenly over members with the same subscription.
-
-    A partition that the plan moves anyway (`before` has another owner or none) is swapped before one that stays.
-    """
-    new_owner, left = owner.copy(), SWAPS_MAX
+    """Returns the plan with each topic spread evenly over members with the same subscription, so that as few partitions
+    as possible have another owner than `before`."""
+    new_owner = owner.copy()
+    place = np.full(group.size + 1, NOBODY, dtype=np.int32)  # the last entry is for NOBODY
     for row in group.sets_in_use.tolist():
-        members = np.flatnonzero(group.topic_set == row)
-        if len(members) > 1 and left:
-            left = _among(members, group.size, cluster, new_owner, before, left)
+        members = group.by_id[group.topic_set[group.by_id] == row]
+        place[:] = NOBODY
+        place[members] = np.arange(len(members), dtype=np.int32)
+        flats = np.flatnonzero(place[owner] != NOBODY)
+        load = np.bincount(place[owner[flats]], minlength=len(members))
+        topics, topic = np.unique(cluster.topic_of()[flats], return_inverse=True)
+        if len(members) > 1 and int(np.ptp(load)) <= 1 and len(topics) * len(members) <= CELLS:
+            spread = _spread(topic.reshape(-1), place[before[flats]], place[owner[flats]], load)
+            new_owner[flats] = members[spread]
     return new_owner
 
 
@@ -41,34 +58,48 @@ def unevenness(group: GroupView, cluster: ClusterView, owner: IntArray) -> float
     return float((shares**2).sum() - even.sum())
 
 
-def _among(members: LongArray, size: int, cluster: ClusterView, owner: IntArray, before: IntArray, left: int) -> int:
-    """Makes swaps in `owner` and returns how many of `left` swaps remain. The group has `size` members."""
-    place = np.full(size + 1, NOBODY, dtype=np.int64)  # the last entry is for NOBODY
-    place[members] = np.arange(len(members))
-    owned = np.flatnonzero(place[owner] != NOBODY)
-    topics, topic = np.unique(cluster.topic_of()[owned], return_inverse=True)
-    shares = np.zeros((len(members), len(topics)), dtype=np.int64)
-    np.add.at(shares, (place[owner[owned]], topic.reshape(-1)), 1)
-    for t in range(len(topics)):
-        while left:
-            most, fewest = int(shares[:, t].argmax()), int(shares[:, t].argmin())
-            back = shares[fewest] - shares[most]
-            other = int(back.argmax())
-            if back[t] > -2 or back[other] < 1:
+def _spread(topic: LongArray, before: IntArray, placed: IntArray, load: LongArray) -> IntArray:
+    """Returns the owner of each partition; owners are positions among the members, whose totals are `load`."""
+    size, supply = len(load), np.bincount(topic)
+    owned = np.flatnonzero(before >= 0)
+    share, had = (
+        np.bincount(topic[items] * size + of[items], minlength=len(supply) * size).reshape(-1, size)
+        for items, of in ((slice(None), placed), (owned, before))
+    )
+    if (share.max(axis=1) - share.min(axis=1) <= 1).all():
+        return placed
+    least, more = np.divmod(supply, size)
+    one_more = _remainders(more, load - least.sum(), had > least[:, None])
+    counts = ClassCounts(
+        partitions=least[:, None] + one_more,
+        allowed=np.ones_like(one_more),
+        stuck=had,
+        size=np.ones(size, dtype=np.int64),
+        supply=supply,
+        load=load.copy(),
+        bounds=(least, least + (more > 0)),
+    )
+    reduce_cost(counts, np.zeros_like(one_more))
+    return dealt(topic, before, placed, counts.partitions)
+
+
+def _remainders(more: LongArray, need: LongArray, has: BoolArray) -> BoolArray:
+    """Returns `[topic, member]`: who gets one more of a topic, so that `more[topic]` members do, and each member as
+    often as it needs: rather those that have one more already.
+
+    There is such a table if for each k the k members that need most need no more than the topics still have for k.
+    """
+    table = np.zeros_like(has)
+    size, need = len(need), need.copy()
+    up_to = np.arange(1, size + 1)
+    room = np.minimum(more[:, None], up_to).sum(axis=0)
+    for t in np.flatnonzero(more).tolist():
+        room = room - np.minimum(more[t], up_to)
+        for order in (np.lexsort((-need, ~has[t])), np.argsort(-need, kind="stable")):
+            left = need.copy()
+            left[order[: more[t]]] -= 1
+            if left.min() >= 0 and (np.cumsum(np.sort(left)[::-1]) <= room).all():
                 break
-            for which, giver, taker in ((t, most, fewest), (other, fewest, most)):
-                flat = _cheapest(cluster, int(topics[which]), owner, before, int(members[giver]), int(members[taker]))
-                owner[flat] = members[taker]
-                shares[giver, which] -= 1
-                shares[taker, which] += 1
-            left -= 1
-    return left
-
-
-def _cheapest(cluster: ClusterView, topic: int, owner: IntArray, before: IntArray, giver: int, taker: int) -> int:
-    """Returns the partition of a topic to hand from `giver` to `taker`: preferably one that returns to its former
-    owner, else one that moves anyway."""
-    first, end = int(cluster.first[topic]), int(cluster.first[topic + 1])
-    flats = first + np.flatnonzero(owner[first:end] == giver)
-    was = before[flats]
-    return int(flats[np.where(was == taker, 0, np.where(was != giver, 1, 2)).argmin()])
+        table[t, order[: more[t]]] = True
+        need = left
+    return table

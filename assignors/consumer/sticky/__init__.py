@@ -1,7 +1,7 @@
 """The sticky assignors: balanced plans with the fewest moves, and within that as many partitions near a replica as
 possible.
 
-`assignor.place` is the overview. It splits the group into components, between which nothing can be exchanged:
+`sticky_assignors.place` is the overview. It splits the group into components, between which nothing can be exchanged:
 
 * `constrained`: all members of a component subscribe to the same topics. Each member has a quota; owners keep
   partitions up to their quota, and free partitions fill the rest. Linear in the partitions.
@@ -15,4 +15,7 @@ possible.
 All choices follow member ids and partition numbers, so equal groups get equal plans.
 """
 
+from bellwether_kafka.assignors.consumer.sticky.cycles import reduce_cost
+from bellwether_kafka.assignors.consumer.sticky.exchange import dealt
+from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts
 from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import CooperativeStickyAssignor, StickyAssignor, place

@@ -38,8 +38,8 @@ class _Rings:
         self.counts, self.foreign = counts, foreign
         self.rows = len(counts.supply)
         self.levels = np.unique([counts.level, counts.height])
-        taking = np.where(counts.allowed, RACK * foreign - (counts.partitions < counts.stuck), FAR)
-        giving = np.where(counts.partitions > 0, (counts.partitions <= counts.stuck) - RACK * foreign, FAR)
+        taking = np.where(counts.takes, RACK * foreign - (counts.partitions < counts.stuck), FAR)
+        giving = np.where(counts.gives, (counts.partitions <= counts.stuck) - RACK * foreign, FAR)
         taking_level, giving_level = self._level_prices(np.arange(len(counts.size)))
         self.taking = np.concatenate([taking, taking_level]).astype(np.int32)
         self.giving = np.concatenate([giving, giving_level]).astype(np.int32)
@@ -108,6 +108,8 @@ class _Rings:
         return True
 
     def _reprice(self, row: int, index: int) -> None:
-        count, stuck, rack = self.counts.partitions[row, index], self.counts.stuck[row, index], self.foreign[row, index]
-        self.taking[row, index] = RACK * rack - (count < stuck)
-        self.giving[row, index] = (count <= stuck) - RACK * rack if count else FAR
+        counts = self.counts
+        count, stuck, rack = counts.partitions[row, index], counts.stuck[row, index], self.foreign[row, index]
+        least, most = (0, FAR) if counts.bounds is None else (counts.bounds[0][row], counts.bounds[1][row])
+        self.taking[row, index] = RACK * rack - (count < stuck) if count < most else FAR
+        self.giving[row, index] = (count <= stuck) - RACK * rack if count > least else FAR

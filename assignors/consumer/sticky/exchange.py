@@ -59,7 +59,7 @@ def exchange(
     keeps = int(np.minimum(counts.partitions, counts.stuck).sum())
     if np.array_equal(was, counts.partitions) and np.count_nonzero(placed == before) == keeps:
         return placed
-    return _dealt(kind, before, placed, counts.partitions)
+    return dealt(kind, before, placed, counts.partitions)
 
 
 def _readers(group: GroupView, cluster: ClusterView, component: Component) -> tuple[LongArray, BoolArray]:
@@ -79,7 +79,7 @@ def _tally(kind: LongArray, owner: IntArray, kinds: int, size: int) -> LongArray
     return np.bincount(kind[owned] * size + owner[owned], minlength=kinds * size).reshape(kinds, size)
 
 
-def _dealt(kind: LongArray, before: IntArray, placed: IntArray, count: LongArray) -> IntArray:
+def dealt(kind: LongArray, before: IntArray, placed: IntArray, count: LongArray) -> IntArray:
     """Picks partitions for counts per (kind, member): members keep what they had, then what `placed` gives them, as far
     as the counts allow, and get the rest in order."""
     size = count.shape[1]

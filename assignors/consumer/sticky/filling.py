@@ -22,6 +22,7 @@ class ClassCounts:
     size: LongArray  # [class]: how many members it has
     supply: LongArray  # [row]: how many partitions it has
     load: LongArray  # [class]: the load of all its members, the sum of a column of `partitions`
+    bounds: tuple[LongArray, LongArray] | None = None  # [row]: the fewest and the most that a class may have of it
 
     @property
     def level(self) -> LongArray:
@@ -36,7 +37,19 @@ class ClassCounts:
         count, stuck = self.partitions[row], self.stuck[row]
         room = count[giver] - stuck[giver] if count[giver] > stuck[giver] else count[giver]
         missing = stuck[receiver] - count[receiver]
+        if self.bounds is not None:
+            room = min(room, count[giver] - self.bounds[0][row], self.bounds[1][row] - count[receiver])
         return int(min(room, missing) if missing > 0 else room)
+
+    @property
+    def takes(self) -> BoolArray:
+        """Returns `[row, class]`: whether the class may have one more of the row."""
+        return self.allowed if self.bounds is None else self.allowed & (self.partitions < self.bounds[1][:, None])
+
+    @property
+    def gives(self) -> BoolArray:
+        """Returns `[row, class]`: whether the class may have one less of the row."""
+        return np.asarray(self.partitions > (0 if self.bounds is None else self.bounds[0][:, None]))
 
     def add(self, row: int, classes: LongArray, amount: LongArray) -> None:
         self.partitions[row, classes] += amount
@@ -57,7 +70,7 @@ def shares(load: LongArray, size: LongArray, amount: int, wanted: LongArray) -> 
     got: LongArray = np.maximum(0, size * full - load)
     place = np.maximum(0, size * (full + 1) - np.maximum(load, size * full))
     rest = amount - int(got.sum())
-    for room in (np.clip(wanted - got, 0, place), place):
+    for room in (np.maximum(wanted - got, 0), place):
         extra = _in_turn(np.minimum(room, place), rest)
         got, place, rest = got + extra, place - extra, rest - int(extra.sum())
     return got
@@ -66,7 +79,7 @@ def shares(load: LongArray, size: LongArray, amount: int, wanted: LongArray) -> 
 def _in_turn(room: LongArray, amount: int) -> LongArray:
     """Gives each as much as it has room for, in order, until the amount is used up."""
     before = np.cumsum(room) - room
-    given: LongArray = np.clip(amount - before, 0, room)
+    given: LongArray = np.minimum(np.maximum(amount - before, 0), room)  # np.clip takes four times as long
     return given
 
 
