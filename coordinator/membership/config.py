@@ -151,11 +151,10 @@ def check_timing(config: MembershipConfig) -> str | None:
             f"{group}: decision_deadline_ms + heartbeat_interval_ms + {config.sync_margin_ms} is {spent}, but must be"
             f" less than session_timeout_ms ({config.session_timeout_ms}), or a slow plan would stall the members."
         )
-    longest_wait_ms = max(config.coalesce_ms_max, config.coalesce_running_ms)
-    if longest_wait_ms >= config.rebalance_timeout_ms:
+    if config.coalesce_running_ms >= config.rebalance_timeout_ms:
         return (
-            f"{group}: coalesce_ms_max and coalesce_running_ms must be less than rebalance_timeout_ms"
-            f" ({config.rebalance_timeout_ms}), or the broker would expel Bellwether while it waits for more members."
+            f"{group}: coalesce_running_ms must be less than {config.rebalance_timeout_ms}, or the broker would expel"
+            " Bellwether while it waits for more members."
         )
     if config.standby and config.instance_id is None:
         return f"{group}: standby needs an instance_id, which all instances of Bellwether of one set share."

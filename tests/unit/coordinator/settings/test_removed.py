@@ -1,12 +1,15 @@
 """Settings of the release before: what is gone is ignored with a sentence, and what is there still works."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bellwether_kafka.coordinator.settings import GROUPS, PROCESS, REMOVED, SettingsError, load
 from tests.kit.commands import BROKER, bellwether, from_toml
+from tests.source_trees import modules_of, nodes_of
 
 BEFORE = (Path(__file__).parent / "release_0_3_0.toml").read_text(encoding="utf-8")
 SETTING = re.compile(r'^#(?=["a-z])')
@@ -85,3 +88,20 @@ def test_the_sample_of_the_release_before_starts_as_a_whole(tmp_path: Path) -> N
     assert [sentence.split()[2] for sentence in settings.ignored] == [
         name for table in (PROCESS, "events", GROUPS) for name in REMOVED[table] if f"\n{name} = " in text
     ]
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """Module and text of each string of several words, but for docstrings."""
+    for path in modules_of("coordinator"):
+        docstrings = {id(node.value) for node in nodes_of(path) if isinstance(node, ast.Expr)}
+        for node in nodes_of(path):
+            text = node.value if isinstance(node, ast.Constant) and id(node) not in docstrings else ""
+            if isinstance(text, str) and " " in text.strip():
+                yield path.name, text
+
+
+@pytest.mark.slow
+def test_no_sentence_names_a_setting_that_is_gone() -> None:
+    """A remedy that names one sends its reader to a setting that has no effect."""
+    gone = re.compile("|".join(rf"\b{name}\b" for _, name in GONE if name.endswith(("_ms", "_max"))))
+    assert not [said for said in sentences() if gone.search(said[1])]
