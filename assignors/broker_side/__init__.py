@@ -10,12 +10,15 @@ own order is that of a hash table over ids that it generated, which is unknown h
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from bellwether_kafka.assignors.broker_side.broker_range import assign_range
+from bellwether_kafka.assignors.broker_side.partitions import (
+    Owners,
+    Subscriber,
+    assign_general,
+    assign_range,
+    assign_uniform,
+)
 from bellwether_kafka.assignors.broker_side.releases import NEWEST, OLDEST, modelled
 from bellwether_kafka.assignors.broker_side.sticky_tasks import BrokerTask, Copies, StreamsMember, assign_sticky
-from bellwether_kafka.assignors.broker_side.subscriber import Owners, Subscriber
-from bellwether_kafka.assignors.broker_side.uniform import assign_uniform
-from bellwether_kafka.assignors.broker_side.uniform_general import assign_general
 
 UNIFORM, RANGE, STICKY = "broker-uniform", "broker-range", "broker-sticky"
 OF_PARTITIONS: Mapping[str, Callable[[Sequence[Subscriber], Sequence[int]], Owners]] = MappingProxyType(

@@ -11,9 +11,14 @@ import numpy as np
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.chain import PlacementStage, PolicyStage, Problem, StageError, run
-from bellwether_kafka.assignors.consumer.cooperative import pending_partitions, unreleased
 from bellwether_kafka.assignors.consumer.derived import current_owner
-from bellwether_kafka.assignors.consumer.follow_up import LastTarget, intended_owner, target_to_carry_out
+from bellwether_kafka.assignors.consumer.follow_up import (
+    LastTarget,
+    intended_owner,
+    pending_partitions,
+    target_to_carry_out,
+    unreleased,
+)
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, Policy
 from bellwether_kafka.assignors.consumer.validate import validate

@@ -1,9 +1,11 @@
-"""What a rebalance takes over from a plan that left partitions pending: its target.
+"""What a rebalance leaves to the next one, and what it takes over from the last (KIP-429).
 
 A partition that moves between members that go on consuming takes two rebalances: one takes it away, the next hands it
-out. If the second one planned anew, with partitions that nobody has, ties and swaps would fall otherwise and ask for a
-third, and so on. So memory has the target of such a plan beside what was sent. The next rebalance carries it out, if
-nothing else has changed; if something has, the policy starts from it, and validity and balance come first.
+out. Every claim counts as consumption that must be revoked first, also a stale one, which the JVM's general path
+believes (docs/internals/assignors.md#cooperative-rebalancing). If the second rebalance planned anew, with partitions
+that nobody has, ties would fall otherwise and ask for a third. So memory has the target of a plan beside what was sent.
+The next rebalance carries it out, if nothing else has changed; if something has, the policy starts from it, and
+validity and balance come first.
 """
 
 from dataclasses import dataclass
@@ -11,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether_kafka.assignors import shared
-from bellwether_kafka.assignors.consumer.derived import claimants, current_owner, subscriptions
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, Memory
+from bellwether_kafka.assignors.consumer.derived import claimants, compare, current_owner, subscriptions
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray, Memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,3 +74,35 @@ def _same_cluster(last: ClusterView, now: ClusterView) -> bool:
 def _described(members: shared.Members) -> dict[str, tuple[object, ...]]:
     """Returns what a plan depends on, by member key. Equal subscriptions are shared, so they compare fast."""
     return {m.key: (m.topics, m.rack, m.leader_only, m.degraded) for m in members}
+
+
+def pending_partitions(group: GroupView, owner: IntArray) -> BoolArray:
+    """Marks the flat partitions that their planned owner gets only after others have revoked them.
+
+    A planned partition is pending if another member claims it, unless its planned owner claims it in a generation newer
+    than that of every other claim. Members that revoke before they join (eager ones) have no claims here.
+    """
+    claimant, claims = claimants(group), group.claims
+    elsewhere = np.zeros(len(owner), dtype=np.bool_)
+    others = owner[claims] != claimant
+    if not others.any():
+        return elsewhere
+    elsewhere[claims[others]] = True
+    moving = elsewhere[claims]
+    claimant, claims = claimant[moving], claims[moving]
+    winner, _ = compare(claimant, claims, group.claim_generation[claimant], len(owner))
+    pending: BoolArray = elsewhere & (winner != owner) & (owner != NOBODY)
+    return pending
+
+
+def unreleased(group: GroupView, sent: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns two arrays over flat partitions. The first is the member that claims a partition which the plan does not
+    leave with it, NOBODY if none, of several members the one with the newest claim. The second is how many plans in a
+    row asked that member to give it up, 0 if none."""
+    claimant, claims = claimants(group), group.claims
+    holder, asked = np.full(len(sent), NOBODY, dtype=np.int32), np.zeros(len(sent), dtype=np.int32)
+    over: LongArray = np.flatnonzero(sent[claims] != claimant)
+    over = over[np.argsort(group.claim_generation[claimant[over]], kind="stable")]
+    holder[claims[over]] = claimant[over]
+    asked[claims[over]] = group.claim_asked[over] if len(group.claim_asked) else 1
+    return holder, asked

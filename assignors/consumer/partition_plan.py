@@ -9,10 +9,9 @@ import numpy as np
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer import operator_rules
-from bellwether_kafka.assignors.consumer.alternatives import alternatives
 from bellwether_kafka.assignors.consumer.chain import Problem
-from bellwether_kafka.assignors.consumer.cooperative import unreleased
-from bellwether_kafka.assignors.consumer.plan_cost import crossing, score
+from bellwether_kafka.assignors.consumer.follow_up import unreleased
+from bellwether_kafka.assignors.consumer.plan_cost import alternatives, crossing, score
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import static_digests
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer import Policy, planned_owners
-from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
 from bellwether_kafka.assignors.consumer.derived import current_owner
+from bellwether_kafka.assignors.consumer.follow_up import pending_partitions
 from bellwether_kafka.assignors.consumer.sticky import place
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, MemberView
 from bellwether_kafka.protocol.primitives import TopicPartition

@@ -2,13 +2,63 @@
 
 A balanced plan can often be changed so that fewer partitions are outside their members' racks, or fewer move. Every
 such improvement is a ring of classes in which each hands one partition to the next. If no ring saves anything, the plan
-is the cheapest of all equally balanced plans (negative cycle cancelling on counts).
+is the cheapest of all equally balanced plans: negative cycles are cancelled on counts, and found by the Bellman-Ford
+algorithm from all classes at once.
 """
+
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, loops, relaxations
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray
+
+Relax = Callable[[IntArray | LongArray], tuple[IntArray | LongArray, LongArray]]
+"""From the distances of all nodes to (the least distance of each through one more arc, what names that arc)."""
+
+
+def relaxations(relax: Relax, distance: IntArray | LongArray) -> Iterator[tuple[LongArray, LongArray]]:
+    """Yields after each pass (per node what identifies the last arc of its cheapest path, NOBODY for none; the nodes
+    that became cheaper). Ends if none did, which means that there is no negative cycle; otherwise it never ends."""
+    last = np.full(len(distance), NOBODY, dtype=np.int64)
+    while True:
+        reached, arc = relax(distance)
+        cheaper: LongArray = np.flatnonzero(reached < distance)
+        if not len(cheaper):
+            return
+        distance[cheaper] = reached[cheaper]
+        last[cheaper] = arc[cheaper]
+        yield last, cheaper
+
+
+def loops(following: IntArray | LongArray) -> list[list[int]]:
+    """Returns the cycles of a map from nodes to nodes (NOBODY: no successor)."""
+    if not _cyclic(following):
+        return []
+    after = following.tolist()
+    seen = [NOBODY] * len(after)
+    cycles = []
+    for start in range(len(after)):
+        node = start
+        while node >= 0 and seen[node] < 0:
+            seen[node] = start
+            node = after[node]
+        if node >= 0 and seen[node] == start:
+            loop = [node]
+            while after[loop[-1]] != node:
+                loop.append(after[loop[-1]])
+            cycles.append(loop)
+    return cycles
+
+
+def _cyclic(following: IntArray | LongArray) -> bool:
+    """Returns whether a walk of any length leads somewhere, by doubling its length: most maps have no cycle."""
+    size = len(following)
+    jump = np.append(np.where(following == NOBODY, size, following), size)
+    for _ in range(size.bit_length()):
+        jump = jump[jump]
+    return bool((jump != size).any())
+
 
 FAR = 1 << 28
 RACK = 1 << 14

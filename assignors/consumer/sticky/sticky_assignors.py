@@ -1,6 +1,6 @@
 """The assignors "sticky" and "cooperative-sticky": balanced plans in which partitions move only for the balance.
 
-Both place alike; they differ in the step that follows (`cooperative.pending_partitions`).
+Both place alike; they differ in the step that follows (`follow_up.pending_partitions`).
 """
 
 import numpy as np

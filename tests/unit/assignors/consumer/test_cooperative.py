@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
+from bellwether_kafka.assignors.consumer.follow_up import pending_partitions
 from bellwether_kafka.assignors.shared import NOBODY
 from tests.kit.consumers import cluster_of
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Who, decide, group_of

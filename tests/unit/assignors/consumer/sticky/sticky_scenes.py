@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
+from bellwether_kafka.assignors.consumer.follow_up import pending_partitions
 from bellwether_kafka.assignors.consumer.sticky import CooperativeStickyAssignor
 from bellwether_kafka.assignors.shared import (
     NO_GENERATION,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
 from bellwether_kafka.assignors.consumer.derived import subscriptions
+from bellwether_kafka.assignors.consumer.follow_up import pending_partitions
 from bellwether_kafka.assignors.consumer.sticky import place
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, MemberView
 

@@ -1,9 +1,91 @@
-"""KIP-848's UniformAssignor for different subscriptions: keep everything, assign free partitions, then even out topic
-by topic until a whole pass over the topics moves nothing."""
+"""The broker's assignors of partitions, KIP-848's RangeAssignor and UniformAssignor.
 
-from collections.abc import Sequence
+* Range: of each topic a contiguous share for each subscriber, regardless of what members have now.
+* Uniform, equal subscriptions: even counts, with as few moves as one pass over the members allows.
+* Uniform, different subscriptions: keep everything, assign free partitions, then even out topic by topic until a whole
+  pass over the topics moves nothing.
+"""
 
-from bellwether_kafka.assignors.broker_side.subscriber import NOBODY, Owners, Subscriber, unowned
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+NOBODY = -1
+Owners = list[list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """One member. `topics` are topic indices; `owned` are its partitions of each topic, ascending and disjoint from
+    those of all others."""
+
+    member_id: str
+    instance_id: str | None
+    topics: frozenset[int]
+    owned: Mapping[int, Sequence[int]]
+
+
+def alike(members: Sequence[Subscriber]) -> bool:
+    """Returns whether all members subscribe to the same topics, which a broker calls homogeneous."""
+    return len({member.topics for member in members}) <= 1
+
+
+def unowned(partitions: Sequence[int]) -> Owners:
+    """Returns owners by topic and partition, all NOBODY; `partitions` is the number of partitions of each topic."""
+    return [[NOBODY] * count for count in partitions]
+
+
+def assign_range(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
+    """Returns the index of each partition's owner, by topic. Static members come first, by instance id, then the others
+    by member id; the first of them get one more partition."""
+    owner = unowned(partitions)
+    order = sorted(range(len(members)), key=lambda m: _place(members[m]))
+    for topic, count in enumerate(partitions):
+        subscribers = [m for m in order if topic in members[m].topics]
+        if not subscribers:
+            continue
+        quota, extras = divmod(count, len(subscribers))
+        owner[topic] = [m for i, m in enumerate(subscribers) for _ in range(quota + (i < extras))]
+    return owner
+
+
+def _place(member: Subscriber) -> tuple[bool, str]:
+    return (member.instance_id is None, member.instance_id or member.member_id)
+
+
+def assign_uniform(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
+    """Returns the index of each partition's owner, by topic. `partitions` is the number of partitions of each topic."""
+    if not members:
+        return unowned(partitions)
+    return _alike(members, partitions) if alike(members) else assign_general(members, partitions)
+
+
+def _alike(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
+    """Assigns if all members subscribe to the same topics. If not all can have one more partition, members that already
+    have that many keep it, and of the others the last in order get one."""
+    topics = sorted(members[0].topics)
+    quota, extras = divmod(sum(partitions[topic] for topic in topics), len(members))
+    owner, room = unowned(partitions), [0] * len(members)
+    has = {(topic, p) for member in members for topic, owned in member.owned.items() for p in owned}
+    free = [(topic, p) for topic in topics for p in range(partitions[topic]) if (topic, p) not in has]
+    for m, member in enumerate(members):
+        left, more = quota + bool(extras), bool(extras)
+        for topic, owned in member.owned.items():
+            if topic not in member.topics:
+                continue
+            kept = min(len(owned), left)
+            left -= kept
+            for p in owned[:kept]:
+                owner[topic][p] = m
+            free += [(topic, p) for p in owned[kept:]]
+        if more and left and len(members) - m > extras:
+            left, more = left - 1, False
+        extras -= more
+        room[m] = left
+    receivers = (m for m, left in enumerate(room) for _ in range(left))
+    for (topic, p), m in zip(free, receivers, strict=True):
+        owner[topic][p] = m
+    return owner
+
 
 TURNS_MAX = 16
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import IntArray, LongArray, loops, relaxations
-from bellwether_kafka.assignors.shared.negative_cycles import Relax
+from bellwether_kafka.assignors.consumer.sticky.cycles import Relax, loops, relaxations
+from bellwether_kafka.assignors.shared import IntArray, LongArray
 
 FAR = 1_000
 
