@@ -37,10 +37,14 @@ from bellwether_kafka.coordinator.observation.findings import ANOMALIES
 from bellwether_kafka.coordinator.observation.lag import VERDICTS
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
-from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
-from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
-from bellwether_kafka.coordinator.settings.process_settings import Settings
-from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
+from bellwether_kafka.coordinator.settings import (
+    CostSettings,
+    EventSettings,
+    GroupSettings,
+    RackSettings,
+    Settings,
+    WeightSettings,
+)
 from bellwether_kafka.coordinator.telemetry.metrics import REASONS_MAX, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics

@@ -40,7 +40,7 @@ from bellwether_kafka.coordinator.observation.observation import ObservedMember
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
 from bellwether_kafka.coordinator.observation.removals import Removals
 from bellwether_kafka.coordinator.observation.unknown import Unknown
-from bellwether_kafka.coordinator.replay.outcome import Replayed
+from bellwether_kafka.coordinator.replay import Replayed
 from bellwether_kafka.coordinator.topology.upgrade import Upgrade
 from bellwether_kafka.coordinator.web.app import OF_PROCESS
 from bellwether_kafka.coordinator.web.led_rebalances import Line

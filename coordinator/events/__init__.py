@@ -12,9 +12,11 @@ from bellwether_kafka.coordinator.events.avro import (
     confluent,
     single_object,
 )
-from bellwether_kafka.coordinator.events.decision_sources import OBSERVED, PLANNED
 from bellwether_kafka.coordinator.events.entries import (
     ACTIVE,
+    ERROR_HEADER,
+    OBSERVED,
+    PLANNED,
     STANDBY,
     UNKNOWN,
     WARMUP,
@@ -23,5 +25,4 @@ from bellwether_kafka.coordinator.events.entries import (
     assignment_entries,
     copy_entry,
 )
-from bellwether_kafka.coordinator.events.record_headers import ERROR_HEADER
 from bellwether_kafka.coordinator.events.schema_registry import RegistryError, register, registered

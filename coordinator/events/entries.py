@@ -11,6 +11,13 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupPlan, IntArray
 
+# Values of `source` in a decision event. Other values are those of fallbacks after a late plan.
+PLANNED = "plan"
+OBSERVED = "observed"  # made by another leader; the snapshot has the inputs of Bellwether's shadow plan
+# A header of a record of weights: the standard error of its bytes_per_s, in the same unit, as text. What a header has
+# need not be in a schema, so that releases that do not know it still read the record.
+ERROR_HEADER = "standard-error"
+
 UNKNOWN = -1
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 

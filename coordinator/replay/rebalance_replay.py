@@ -10,8 +10,17 @@ import numpy as np
 
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.coordinator.events import ACTIVE, OBSERVED, PLANNED
-from bellwether_kafka.coordinator.replay.engine import Record, cluster_of, planned_again, raw_of
-from bellwether_kafka.coordinator.replay.outcome import ANOTHERS, DIFFERENCES_MAX, Difference, PlanCost, Replayed
+from bellwether_kafka.coordinator.replay.recorded import (
+    ANOTHERS,
+    DIFFERENCES_MAX,
+    Difference,
+    PlanCost,
+    Record,
+    Replayed,
+    cluster_of,
+    planned_again,
+    raw_of,
+)
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from bellwether_kafka.assignors.explain import flows, imbalance
 from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, rebalances_of_tasks
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_HA, assign_broker_sticky
 from bellwether_kafka.coordinator import planning
-from bellwether_kafka.coordinator.replay.engine import Record
 from bellwether_kafka.coordinator.replay.policy_replay import PolicyOutcome
+from bellwether_kafka.coordinator.replay.recorded import Record
 from bellwether_kafka.coordinator.replay.task_replay import assignors_of, decided
 
 

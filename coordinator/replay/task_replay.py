@@ -12,8 +12,14 @@ from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE
 from bellwether_kafka.coordinator import planning
 from bellwether_kafka.coordinator.events import ACTIVE, OBSERVED, assignment_entries
-from bellwether_kafka.coordinator.replay.engine import Record
-from bellwether_kafka.coordinator.replay.outcome import ANOTHERS, DIFFERENCES_MAX, Difference, PlanCost, Replayed
+from bellwether_kafka.coordinator.replay.recorded import (
+    ANOTHERS,
+    DIFFERENCES_MAX,
+    Difference,
+    PlanCost,
+    Record,
+    Replayed,
+)
 
 
 @dataclass(slots=True)

@@ -47,8 +47,6 @@ from bellwether_kafka.coordinator.membership import CLIENT_ID, MembershipConfig
 from bellwether_kafka.coordinator.properties import CONTROL_TOPIC
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.settings.patterns import is_pattern, pattern
-from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
-from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.settings.removed import without_removed
 from bellwether_kafka.coordinator.settings.settings_errors import AmbiguousGroupError, SettingsError, sentence
 from bellwether_kafka.coordinator.settings.sources import (
@@ -59,7 +57,13 @@ from bellwether_kafka.coordinator.settings.sources import (
     TomlFile,
     read_properties,
 )
-from bellwether_kafka.coordinator.settings.topic_name import TopicNameOrNone
+from bellwether_kafka.coordinator.settings.tables import (
+    CostSettings,
+    EventSettings,
+    RackSettings,
+    TopicNameOrNone,
+    WeightSettings,
+)
 from bellwether_kafka.protocol.primitives import whole_number
 
 # Names under which `load` passes the file and the environment to the sources, because settings_customise_sources sees

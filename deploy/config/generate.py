@@ -14,10 +14,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from bellwether_kafka.coordinator.settings import CostSettings, EventSettings, RackSettings, Settings, WeightSettings
 from bellwether_kafka.coordinator.settings.group_settings import PATTERN_FIELDS, GroupSettings
-from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
-from bellwether_kafka.coordinator.settings.process_settings import Settings
-from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.settings.streams import STREAMS_FIELDS
 
 HERE = Path(__file__).parent

@@ -13,19 +13,19 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.coordinator.assessment import Prices, configuration_to_lead
 from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_groups
-from bellwether_kafka.coordinator.cli.init.choices import (
+from bellwether_kafka.coordinator.cli.init.answers import (
     BOOTSTRAP,
     EVERY_GROUP,
     NO_GROUP,
     AnswerError,
     ChosenGroups,
+    Questions,
     chosen,
     names_of,
     properties_of,
     rack_of,
 )
 from bellwether_kafka.coordinator.cli.init.draft import Draft, DraftedGroup, text_of
-from bellwether_kafka.coordinator.cli.init.questions import Questions
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import counted, echo, fail
 from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for, of_a_group, run_to_end

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.cli.init.choices import BOOTSTRAP, RACK
+from bellwether_kafka.coordinator.cli.init.answers import BOOTSTRAP, RACK
 from bellwether_kafka.coordinator.names import for_terminal, for_toml
 from bellwether_kafka.coordinator.settings import named
 

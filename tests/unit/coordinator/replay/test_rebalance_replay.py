@@ -14,13 +14,13 @@ from bellwether_kafka.coordinator.cli import Exit, app
 from bellwether_kafka.coordinator.events import assignment_entries
 from bellwether_kafka.coordinator.planning import Source
 from bellwether_kafka.coordinator.replay import (
+    RecordedRebalance,
     read_history,
     rebalances_of,
     replay_rebalances,
     write_history,
     write_json_lines,
 )
-from bellwether_kafka.coordinator.replay.rebalance_replay import RecordedRebalance
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events, snapshot_record
 from tests.kit.consumers import LiveMember, live_group
 from tests.kit.plans import RACKS, SCHEMAS, decided, member, planned, recorded_leads

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.init.choices import AnswerError, properties_of
+from bellwether_kafka.coordinator.cli.init import AnswerError, properties_of
 from bellwether_kafka.coordinator.guard.arguments import GuardSettingsError, broker_settings
 from bellwether_kafka.coordinator.kafka.wire import ClientConfigError, client_config
 from bellwether_kafka.coordinator.names import without_secrets

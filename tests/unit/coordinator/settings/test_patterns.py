@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.settings import AmbiguousGroupError, Settings, load
-from bellwether_kafka.coordinator.settings.patterns import pattern
+from bellwether_kafka.coordinator.settings import AmbiguousGroupError, Settings, load, pattern
 from tests.kit.commands import BROKER, complaint, from_toml
 
 

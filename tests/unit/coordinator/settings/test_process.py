@@ -12,8 +12,7 @@ from bellwether_kafka.coordinator.membership import MembershipConfig, check_timi
 from bellwether_kafka.coordinator.names import without_secrets
 from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.properties import service_links
-from bellwether_kafka.coordinator.settings import SettingsError, load
-from bellwether_kafka.coordinator.settings.group_settings import LEAD_FIELDS
+from bellwether_kafka.coordinator.settings import LEAD_FIELDS, SettingsError, load
 from tests.kit.commands import BROKER, complaint, from_toml
 
 BOTH = {**BROKER, "BELLWETHER_GROUPS": "orders"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.init.choices import (
+from bellwether_kafka.coordinator.cli.init import (
     AnswerError,
     ChosenGroups,
     chosen,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.init.draft import Draft, DraftedGroup, text_of
+from bellwether_kafka.coordinator.cli.init import Draft, DraftedGroup, text_of
 from bellwether_kafka.coordinator.settings import Settings, load
 
 BROKER = {"bootstrap.servers": "b-1:9092"}

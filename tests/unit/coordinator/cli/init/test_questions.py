@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from bellwether_kafka.coordinator.cli import Exit
-from bellwether_kafka.coordinator.cli.init.questions import Questions
+from bellwether_kafka.coordinator.cli.init import Questions
 
 ASKING = Questions(terminal=True, defaults=False)
 

@@ -1,4 +1,4 @@
-"""Plans recorded rebalances of consumer groups again: the part that both kinds of replay share. Pure.
+"""What the kinds of replay share: the recorded inputs of a plan of consumers, and what planning it again gives. Pure.
 
 A snapshot has the inputs of `decide` except its memory: the members' bytes, the cluster, the seed and the orders on
 placement in force. `replay_rebalances` takes the memory from the plan recorded before, `replay_policies` from the same
@@ -7,6 +7,7 @@ that is echoed to old clients, on which no plan depends.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from bellwether_kafka.assignors import consumer, shared
@@ -51,3 +52,49 @@ def planned_again(
     if rules and policy.name not in consumer.BROKER_SIDE:
         policy = policy.with_rules(rules)
     return consumer.decide(raw, cluster, memory, policy, snapshot["decided_at_ms"], snapshot["seed"])
+
+
+DIFFERENCES_MAX = 100
+ANOTHERS = "the group was only observed"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A partition or task whose owner differs. Owners are instance ids, else member ids; None means no owner."""
+
+    item: str
+    recorded: str | None
+    now: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCost:
+    moved: int
+    unowned: int
+    cross_rack: int
+    spread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One rebalance planned again. `differs` counts partitions or tasks, of which `differences` lists the first.
+    `failed` is why there is no plan now, "" if there is one. `caveat` is why differences may be insignificant, else
+    ""."""
+
+    group: str
+    generation: int
+    decided_at_ms: int
+    policy: str
+    recorded_policy: str
+    members: int
+    partitions: int
+    differs: int
+    differences: tuple[Difference, ...] = ()
+    recorded: PlanCost | None = None
+    now: PlanCost | None = None
+    failed: str = ""
+    caveat: str = ""
+
+    @property
+    def same(self) -> bool:
+        return not self.differs and not self.failed
