@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, disable_created_metrics
 
-from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan
+from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray, lookup
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.ghosts import Conversion, Proof
 from bellwether_kafka.coordinator.membership import Note, NoteKind, Role
@@ -65,7 +65,7 @@ class Metrics:
         self._stage = SeriesLabels()
         self._led: set[str] = set()
         self._of_groups: list[Gauge] = []
-        self._kinds: dict[str, str] = {}  # by group: the kind of its last plan
+        self._planned: set[str] = set()  # groups with figures of a plan
         self._reasons: dict[str, str] = {}  # by group: why it is not led
         self._clients: dict[str, SeriesLabels] = {}
         self.info = Info("bellwether", "This process.", registry=self.registry)
@@ -109,7 +109,7 @@ class Metrics:
 
     def on_gone(self, group: str) -> None:
         """Removes the series of a group that is no longer observed, which would otherwise keep their last values."""
-        self._kinds.pop(group, None)
+        self._planned.discard(group)
         for series in (*self._of_groups, self.alerts):
             series.remove_by_labels({"group": group})
 
@@ -131,22 +131,21 @@ class Metrics:
         self.anomalies = gauge("anomalies", text, "kind")
         self.led_at = gauge("led_timestamp_seconds", "When this process last decided for the group or gave it up.")
         self.generation = gauge("generation", "Generation of the latest plan.")
-        self.members = gauge("members", "Members of a group to lead, Bellwether not counted.")
+        self.members = gauge("members", "Members of the group, Bellwether not counted.")
         self.degraded = gauge("degraded_members", "Members whose bytes could not be used.")
         self.convertible = gauge("convertible", "1 while nothing in the group prevents a conversion to KIP-848.")
-        self.partitions = gauge("partitions", "Partitions with an owner.")
-        self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.")
+        self.partitions = gauge("partitions", "Partitions with an owner, those that tasks read included.")
+        self.cross_rack = gauge(
+            "cross_rack_partitions", "Partitions, or tasks' sources, without a replica in their owner's rack."
+        )
         self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics, or tasks, without an owner.")
-        self.pending = gauge("pending_partitions", "Partitions handed out one rebalance later.")
-        self.spread = gauge("partition_spread", "Most minus fewest partitions per member.")
-        self.of_plan: dict[str, Mapping[str, Gauge]] = {  # by kind of group: gauges for its plans only
-            "consumer": {
-                "owned": self.partitions,
-                "cross_rack": self.cross_rack,
-                "spread": self.spread,
-                "pending": self.pending,
-            },
-            "streams": {},
+        self.pending = gauge("pending_partitions", "Partitions or tasks handed out one rebalance later.")
+        self.spread = gauge("partition_spread", "Most minus fewest partitions per member, or active tasks per process.")
+        self._of_plan: Mapping[str, Gauge] = {
+            "owned": self.partitions,
+            "cross_rack": self.cross_rack,
+            "spread": self.spread,
+            "pending": self.pending,
         }
         self.metadata_age = gauge("metadata_age_seconds", "Age of the metadata behind the latest plan.")
         text = "Cautious estimate of the broker's record of the group; message.max.bytes limits it."
@@ -245,13 +244,13 @@ class Metrics:
         self.unowned.labels(group).set(decision.cost.unowned)
         crossing = known_cross_rack(plan, plan.owner, decision.cost)
         values = {
-            "owned": int(np.count_nonzero(plan.owner != NOBODY)),
+            "owned": _owned(plan, plan.owner),
             "cross_rack": UNKNOWN if crossing is None else crossing,
             "spread": decision.cost.spread,
             "pending": int(np.count_nonzero(plan.pending)),
         }
-        self._kinds[group] = plan.words.kind
-        for name, gauge in self.of_plan[plan.words.kind].items():
+        self._planned.add(group)
+        for name, gauge in self._of_plan.items():
             gauge.labels(group).set(values[name])
 
     def on_led_seen(self, seen: Observation) -> None:
@@ -274,15 +273,21 @@ class Metrics:
             return
         current = shadow.current
         values = {
-            "owned": int(np.count_nonzero(shadow.present != NOBODY)),
+            "owned": _owned(shadow.decision.plan, shadow.present),
             "cross_rack": UNKNOWN if shadow.cross_rack is None else shadow.cross_rack,
             "spread": current.spread,
         }
-        self._kinds[group] = shadow.decision.plan.words.kind
-        for name, gauge in self.of_plan[self._kinds[group]].items():
+        self._planned.add(group)
+        for name, gauge in self._of_plan.items():
             gauge.labels(group).set(values.get(name, UNKNOWN))
 
     def _forget_plan(self, group: str) -> None:
         """Sets the gauges of the last plan, which is outdated, to NaN."""
-        for gauge in self.of_plan.get(self._kinds.get(group, ""), {}).values():
+        for gauge in self._of_plan.values() if group in self._planned else ():
             gauge.labels(group).set(UNKNOWN)
+
+
+def _owned(plan: GroupPlan, owner: IntArray) -> int:
+    """Returns the number of partitions that have an owner, directly or through a task; `owner` are those of all
+    items."""
+    return int(np.count_nonzero(lookup(owner, plan.item_of, NOBODY) != NOBODY))

@@ -20,13 +20,11 @@ class ObservedMetrics:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return common.gauge(f"observed_{name}", text, *labels)
 
-        self.members = gauge("members", "Members of an observed group.")
         self.can_be_led = gauge("can_be_led", "1 if a client could lead the group, 0 if its broker assigns.")
         self.unknown = common.unknown
         self.seen_at = gauge("timestamp_seconds", "When the group was last described.")
         self.unowned = gauge("unowned", "Partitions or tasks without an owner.", "plan")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.", "plan")
-        self.spread = gauge("spread", "Most minus fewest partitions per member, or tasks per process.", "plan")
         self.moved = gauge("shadow_moves", "Partitions or tasks that Bellwether's plan would move.")
 
     def on_unknown(self, seen: Observation) -> None:
@@ -39,15 +37,15 @@ class ObservedMetrics:
         self._common.expect(group, lead=False, ghosts=False)
         self._common.on_anomalies(group, seen.anomalies, seen.unjudged)
         self.unknown.labels(group).set(0)
-        self.members.labels(group).set(len(seen.members))
+        self._common.members.labels(group).set(len(seen.members))
         self.can_be_led.labels(group).set(seen.can_be_led)
         self.seen_at.labels(group).set(seen.seen_at_ms / 1000)
         shadow = seen.shadow
         self.moved.labels(group).set(UNKNOWN if shadow is None else shadow.moves.moved)
+        self._common.spread.labels(group).set(UNKNOWN if shadow is None else shadow.current.spread)
         costs: tuple[Cost | None, Cost | None] = (None, None) if shadow is None else (shadow.current, shadow.planned)
         for plan, cost in zip(PLANS, costs, strict=True):
             self.unowned.labels(group, plan).set(UNKNOWN if cost is None else cost.unowned)
-            self.spread.labels(group, plan).set(UNKNOWN if cost is None else cost.spread)
         crossing = (None, None) if shadow is None else (shadow.cross_rack, shadow.cross_rack_planned)
         for plan, count in zip(PLANS, crossing, strict=True):
             self.cross_rack.labels(group, plan).set(UNKNOWN if count is None else count)

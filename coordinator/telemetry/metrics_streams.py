@@ -47,12 +47,8 @@ class StreamsMetrics:
 
         self.tasks = gauge("tasks", "Copies of tasks in the latest plan.", "kind")
         self.processes = gauge("processes", "Processes in the latest plan.")
-        self.spread = gauge("task_spread", "Most minus fewest active tasks per process.")
-        self.pending = gauge("pending_tasks", "Tasks handed out one rebalance later.")
-        self.cross_rack = gauge("cross_rack_partitions", "Source partitions without a replica in their process's rack.")
         self.lags_known = gauge("lags_known", "0 while end offsets cannot be read.")
         self.probing_at = gauge("probing_timestamp_seconds", "When Kafka's own probing rebalance is due, 0 for never.")
-        common.of_plan["streams"] = {"spread": self.spread, "pending": self.pending, "cross_rack": self.cross_rack}
         self._processes = Changing(gauge("process_tasks", "Copies of tasks on one process.", "process", "kind"))
         self._standby, self._warmup = lags("standby", "standby"), lags("warmup", "warm-up")
         text = "Lag of a copy of a task; only with metrics_by_task."

@@ -77,7 +77,7 @@ def partitions_are_in_the_racks_of_their_members() -> bool:
     group = 'group="orders-view"'
     crossing = f'bellwether_observed_cross_rack_partitions{{{group},plan="current"}}'
     unowned = f'bellwether_observed_unowned{{{group},plan="current"}}'
-    members = f"bellwether_observed_members{{{group}}}"
+    members = f"bellwether_members{{{group}}}"
     return all((exposed(url, members), exposed(url, crossing), exposed(url, unowned)) == (3, 0, 0) for url in BESIDE)
 
 

@@ -128,7 +128,7 @@ def _of_series(group: str, values: Mapping[tuple[str, str], float], at: float) -
     for (name, label), value in values.items():
         if math.isnan(value):
             continue
-        if name in ("observed_members", "members") and not unknown:
+        if name == "members" and not unknown:
             yield now(where, group, "members", int(value), at)
         if name in ("observed_unowned", "unowned_partitions") and label in ("", "current") and value and not unknown:
             yield now(where, group, "unowned", int(value), at)

@@ -241,7 +241,7 @@ def test_a_service_joins_serves_metrics_and_stops(
         time.sleep(0.1)
     assert fetched(address, "/livez") == "ok\n"
     assert fetched(address, "/readyz") == "ok\n"
-    while 'bellwether_observed_members{group="seen"} 0.0' not in fetched(address, "/metrics"):
+    while 'bellwether_members{group="seen"} 0.0' not in fetched(address, "/metrics"):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     process.send_signal(number)

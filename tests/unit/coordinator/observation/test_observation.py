@@ -196,9 +196,9 @@ def test_metrics_are_a_projection() -> None:
     seen = observation("g", "consumer", answer(classic("a", "t-0")), 9_000, obstacle="its broker assigns")
     watch.on_observation(seen)
     value = metrics.registry.get_sample_value
-    assert value("bellwether_observed_members", {"group": "g"}) == 1
+    assert value("bellwether_members", {"group": "g"}) == 1
     assert value("bellwether_observed_can_be_led", {"group": "g"}) == 0
-    assert math.isnan(value("bellwether_observed_spread", {"group": "g", "plan": "shadow"}) or 0.0)
+    assert math.isnan(value("bellwether_partition_spread", {"group": "g"}) or 0.0)
 
 
 def test_a_group_whose_broker_asks_bellwether_is_not_reported_to_be_out_of_reach() -> None:

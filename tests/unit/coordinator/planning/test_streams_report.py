@@ -107,9 +107,9 @@ def test_metrics_follow_processes_that_come_and_go() -> None:
     assert values["bellwether_streams_processes", ()] == 1
     assert not [labels for name, labels in values if name == "bellwether_streams_process_tasks" and process in labels]
     assert values["bellwether_rebalances_total", ("led", "members left")] == 1
-    assert values["bellwether_streams_task_spread", ()] == 0
+    assert values["bellwether_partition_spread", ()] == 0
     reported(metrics, streams, tasks(led(group(IN_AZ1, IN_AZ2, WITHOUT_RACK, generation=3)), FIRST))
-    assert samples(metrics)["bellwether_streams_task_spread", ()] == 1, "eight tasks on three processes"
+    assert samples(metrics)["bellwether_partition_spread", ()] == 1, "eight tasks on three processes"
 
 
 def test_lags_of_warm_ups_and_of_every_copy_are_reported() -> None:

@@ -127,7 +127,7 @@ async def test_a_group_that_is_no_longer_refreshed_shows_nothing_any_more() -> N
         listener(seen())
     await costs.refresh()
     shown = {s.name for family in metrics.registry.collect() for s in family.samples if "group" in s.labels}
-    assert {"bellwether_observed_members", "bellwether_weighed_partitions"} <= shown
+    assert {"bellwether_members", "bellwether_weighed_partitions"} <= shown
     costs.on_gone("group")
     metrics.on_gone("group")
     assert not [s.name for family in metrics.registry.collect() for s in family.samples if "group" in s.labels]
