@@ -2,12 +2,13 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
-from bellwether_kafka.assignors.shared import UnknownNameError
+from bellwether_kafka.assignors.shared import UnknownNameError, Weights
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG
 from bellwether_kafka.coordinator.observation import Group, Kept, LagTrends, Rhythms
@@ -25,7 +26,7 @@ from bellwether_kafka.coordinator.runtime.role_reports import log_role
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection
 from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
 from bellwether_kafka.coordinator.serving import AssignorAddressError
-from bellwether_kafka.coordinator.settings import Settings, applications_of, policies_of
+from bellwether_kafka.coordinator.settings import GroupSettings, Settings, applications_of, policies_of
 from bellwether_kafka.coordinator.telemetry import (
     ControlMetrics,
     CostMetrics,
@@ -46,106 +47,77 @@ from bellwether_kafka.coordinator.web import (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruments:
+    """What observes a process for metrics and the page, and what plans weigh. `weights` are those of the topic of
+    weights, None without one."""
+
+    metrics: Metrics
+    rebalances: LedRebalances
+    rhythms: Rhythms
+    trends: LagTrends
+    of_lags: tuple[LagMetrics | LagExporterMetrics, ...]
+    lags: LagWatch
+    weights: Callable[[], Weights] | None
+    group_weights: GroupWeights
+
+    @classmethod
+    def of(
+        cls, settings: Settings, version: str, outside: Outside, weights: Callable[[], Weights] | None
+    ) -> "Instruments":
+        metrics, rebalances, trends = Metrics(), LedRebalances(), LagTrends()
+        metrics.info.info({"version": version})
+        for group in settings.named:
+            metrics.expect(group.name, lead=group.mode == "lead", ghosts=group.ghost_options is not None)
+        rhythms = Rhythms(outside.state_file("rhythms", settings.properties.get("bootstrap.servers", "")))
+        exporter = _exporter(settings, metrics)
+        of_lags: tuple[LagMetrics | LagExporterMetrics, ...] = (LagMetrics(metrics),)
+        if exporter is not None:
+            of_lags += (exporter,)
+        weighed = [group.name for group in settings.named if group.policy == LOAD_AWARE and weights is None]
+        lags = LagWatch(rebalances, [each.on_lag for each in (*of_lags, trends)], rhythms=rhythms, weighed=weighed)
+        return cls(
+            metrics=metrics,
+            rebalances=rebalances,
+            rhythms=rhythms,
+            trends=trends,
+            of_lags=of_lags,
+            lags=lags,
+            weights=weights,
+            group_weights=GroupWeights(weights, lags.lags_of),
+        )
+
+
 async def serve(
     settings: Settings, version: str, file: SettingsFile | None = None, outside: Outside | None = None
 ) -> ServiceOutcome:
     """Runs until SIGTERM. Errors that a setting can cause are returned as an outcome with a sentence, not raised.
     `file` is read again when it changes."""
     outside = outside or Outside()
-    metrics, rebalances = Metrics(), LedRebalances()
-    metrics.info.info({"version": version})
-    for group in settings.named:
-        metrics.expect(group.name, lead=group.mode == "lead", ghosts=group.ghost_options is not None)
     reader = weight_reader(settings)
     weights = reader.usable if reader is not None else None
-    rhythms = Rhythms(outside.state_file("rhythms", settings.properties.get("bootstrap.servers", "")))
-    lag_metrics, trends, exporter = LagMetrics(metrics), LagTrends(), _exporter(settings, metrics)
-    of_lags = (lag_metrics, exporter) if exporter is not None else (lag_metrics,)
-    weighed = [group.name for group in settings.named if group.policy == LOAD_AWARE and weights is None]
-    lags = LagWatch(rebalances, [each.on_lag for each in (*of_lags, trends)], rhythms=rhythms, weighed=weighed)
-    group_weights = GroupWeights(weights, lags.lags_of)
+    seen = Instruments.of(settings, version, outside, weights)
     try:
-        policies = policies_of([group for group in settings.named if group.streams is None])
-        applications = applications_of(settings.named, group_weights.source)
-        selection = ConfiguredSelection(settings, weights)
-        racks = settings.racks.rules()
+        config = _config(settings, seen)
     except (ApplicationError, UnknownNameError, RackFileError) as error:
         return ServiceOutcome(EXIT_CONFIG, (str(error),))
-    lead = [group.name for group in settings.named if group.mode == "lead"]
-    obstacles = [applications[name].obstacle for name in lead if name in applications]
-    if any(obstacles):
-        return ServiceOutcome(EXIT_CONFIG, tuple(filter(None, obstacles)))
-    events = EventsOut.of(settings, metrics.registry)
-
-    costs = CostMetrics(metrics, settings.cost, weights)
-    config = GroupsConfig(
-        properties=settings.properties,
-        groups=settings.memberships,
-        policies=policies,
-        applications=applications,
-        ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
-        weights=weights,
-        control=settings.control,
-        selection=selection,
-        rhythms=rhythms,
-        lags_of=lags.lags_of,
-        message_bytes_max=settings.message_bytes_max,
-        racks=racks,
-    )
+    led = (config.applications.get(membership.group_id) for membership in config.led)
+    if obstacles := tuple(each.obstacle for each in led if each is not None and each.obstacle):
+        return ServiceOutcome(EXIT_CONFIG, obstacles)
+    events = EventsOut.of(settings, seen.metrics.registry)
     service = Service(config, outside)
-    brokers = PlansForBrokers(
-        settings.assignor_address,
-        partial(observed_policy, service),
-        metrics.registry,
-        rebalances.on_decision,
-        weights=lambda group: group_weights.of_observed(service.observed.get(group)),
-        rules_of=service.rules_of,
-        application_of=partial(observed_application, service),
-        racks_configured=bool(racks),
-    )
-    service.observers = Observers.of(
-        metrics,
-        PauseMetrics(metrics),
-        Observers(on_decision=(log_decision,), on_role=(log_role,), beside=(warm_up_soon,)),
-        rebalances,
-        *events.observers,
-        costs,
-        lags,
-        *of_lags,
-        trends,
-        rhythms,
-        StreamsMetrics(metrics, by_task=settings.metrics_by_task),
-        ObservedMetrics(metrics),
-        ConversionWatch(metrics.on_conversion),
-        ControlMetrics(metrics.registry),
-        *brokers.observers,
-    )
+    brokers = _plans_for_brokers(settings, config, service, seen)
+    service.observers = _observers(settings, seen, events, brokers)
     service.served = brokers if settings.assignor_address else None
-
     reload = (
         Reload(settings, file, lambda new_settings: service.observe(ConfiguredSelection(new_settings, weights)))
         if file
         else None
     )
-
-    def groups() -> list[Group]:
-        return statuses((reload.settings if reload is not None else settings).named, service)
-
     turning = LoopWatch()
-    metrics.lateness.set_function(service.loop_watch.lateness_s)
-    newest: Kept[Present] = Kept()  # the page polls more often than groups are refreshed
-    web = Web(
-        metrics.registry,
-        lambda: not_ready(service),
-        groups,
-        rebalances,
-        lambda group: lags.picture(group) if service.plan_in_force(group) else None,
-        lambda group: present_of(service.watched(group), newest),
-        lambda group: rows([status for status in groups() if group in ("", status.group)], service, rebalances, trends),
-        lambda: service.loop_watch.stuck() or turning.stuck(),
-        lambda: in_words(kept_out(service)),
+    server = outside.page(
+        _web(service, seen, turning, lambda: (reload.settings if reload is not None else settings).named)
     )
-    server = outside.page(web)
     watching: asyncio.Task[None] | None = None
     try:
         if settings.http_address:
@@ -165,6 +137,84 @@ async def serve(
         await asyncio.to_thread(events.close)
         if reader is not None:
             await asyncio.to_thread(reader.close)
+
+
+def _config(settings: Settings, seen: Instruments) -> GroupsConfig:
+    """Raises ApplicationError, UnknownNameError and RackFileError with a sentence."""
+    return GroupsConfig(
+        properties=settings.properties,
+        groups=settings.memberships,
+        policies=policies_of([group for group in settings.named if group.streams is None]),
+        applications=applications_of(settings.named, seen.group_weights.source),
+        ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
+        weights=seen.weights,
+        control=settings.control,
+        selection=ConfiguredSelection(settings, seen.weights),
+        rhythms=seen.rhythms,
+        lags_of=seen.lags.lags_of,
+        message_bytes_max=settings.message_bytes_max,
+        racks=settings.racks.rules(),
+    )
+
+
+def _plans_for_brokers(
+    settings: Settings, config: GroupsConfig, service: Service, seen: Instruments
+) -> PlansForBrokers:
+    return PlansForBrokers(
+        settings.assignor_address,
+        partial(observed_policy, service),
+        seen.metrics.registry,
+        seen.rebalances.on_decision,
+        weights=lambda group: seen.group_weights.of_observed(service.observed.get(group)),
+        rules_of=service.rules_of,
+        application_of=partial(observed_application, service),
+        racks_configured=bool(config.racks),
+    )
+
+
+def _observers(settings: Settings, seen: Instruments, events: EventsOut, brokers: PlansForBrokers) -> Observers:
+    metrics = seen.metrics
+    return Observers.of(
+        metrics,
+        PauseMetrics(metrics),
+        Observers(on_decision=(log_decision,), on_role=(log_role,), beside=(warm_up_soon,)),
+        seen.rebalances,
+        *events.observers,
+        CostMetrics(metrics, settings.cost, seen.weights),
+        seen.lags,
+        *seen.of_lags,
+        seen.trends,
+        seen.rhythms,
+        StreamsMetrics(metrics, by_task=settings.metrics_by_task),
+        ObservedMetrics(metrics),
+        ConversionWatch(metrics.on_conversion),
+        ControlMetrics(metrics.registry),
+        *brokers.observers,
+    )
+
+
+def _web(service: Service, seen: Instruments, turning: LoopWatch, named: Callable[[], Sequence[GroupSettings]]) -> Web:
+    """`turning` is that of the loop of the process; `named` returns the groups that the settings name now."""
+
+    def groups() -> list[Group]:
+        return statuses(named(), service)
+
+    def overview(group: str) -> list[Group]:
+        return rows([each for each in groups() if group in ("", each.group)], service, seen.rebalances, seen.trends)
+
+    seen.metrics.lateness.set_function(service.loop_watch.lateness_s)
+    newest: Kept[Present] = Kept()  # the page polls more often than groups are refreshed
+    return Web(
+        seen.metrics.registry,
+        lambda: not_ready(service),
+        groups,
+        seen.rebalances,
+        lambda group: seen.lags.picture(group) if service.plan_in_force(group) else None,
+        lambda group: present_of(service.watched(group), newest),
+        overview,
+        lambda: service.loop_watch.stuck() or turning.stuck(),
+        lambda: in_words(kept_out(service)),
+    )
 
 
 def _exporter(settings: Settings, metrics: Metrics) -> LagExporterMetrics | None:
