@@ -14,7 +14,7 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import clocks, membership
-from bellwether_kafka.coordinator.ghosts.coexistence import LongRebalances, WedgeFinder
+from bellwether_kafka.coordinator.ghosts.coexistence import Rebalancing, troubles
 from bellwether_kafka.coordinator.ghosts.proof import Ghost, GhostFinder, GhostOptions, Proof
 from bellwether_kafka.coordinator.groups import Describer
 from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, TransportError, grant
@@ -85,9 +85,7 @@ class GhostWatch:
         self.group_id = group_id
         self._options = options
         self._finder = GhostFinder(group_id, client_ids_unique=options.client_ids_unique)
-        self._wedges = WedgeFinder()
-        self._wedged = False
-        self._long_rebalances = LongRebalances()
+        self._rebalancing = Rebalancing()
         self._describer = describer
         self._led = led
         self._observers = observers
@@ -178,32 +176,24 @@ class GhostWatch:
         if self._statements:
             await self._remove_stopped(seen)
         await self._unwedge(seen)
-        if self._options.exactly_once:
-            self._name_danger(seen)
-
-    def _name_danger(self, seen: DescribeAnswer) -> None:
-        member = self._member
-        own = member.member_id if member is not None else ""
-        long_rebalance = self._long_rebalances.refresh(seen, clocks.monotonic(), own)
-        if long_rebalance is not None:
-            self._note(Note(NoteKind.ALERT, long_rebalance.reason))
 
     async def _unwedge(self, seen: DescribeAnswer) -> None:
-        member = self._member
-        unclear_since = member.unclear_since if member is not None else None
-        wedged = self._wedges.refresh(seen, unclear_since, clocks.monotonic())
-        if wedged is not None and not self._wedged:
-            self._note(Note(NoteKind.ALERT, wedged.reason))
-        self._wedged = wedged is not None
-        if wedged is None or not self._options.evict_malformed:
-            return
-        suspect = self._wedges.to_evict(wedged, clocks.monotonic())
+        member, options = self._member, self._options
+        self._rebalancing, trouble = troubles(
+            seen,
+            self._rebalancing,
+            clocks.monotonic(),
+            own=member.member_id if member is not None else "",
+            unclear_since=member.unclear_since if member is not None else None,
+            exactly_once=options.exactly_once,
+            evicts=options.evict_malformed,
+        )
+        for alert in trouble.alerts:
+            self._note(Note(NoteKind.ALERT, alert))
+        suspect = trouble.evict
         if suspect is not None and await self._remove({suspect.member_id: "its subscription does not parse"}):
-            self._note(
-                Note(
-                    NoteKind.ALERT, f"removed {suspect.member_id} ({suspect.client_host}) so that the rebalance can end"
-                )
-            )
+            removed = f"removed {suspect.member_id} ({suspect.client_host}) so that the rebalance can end"
+            self._note(Note(NoteKind.ALERT, removed))
 
     async def _remove(self, reasons: Mapping[str, str]) -> RemovedMembers | None:
         try:

@@ -17,7 +17,7 @@ Bellwether knows only which members the group had when it was last stable, and w
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -30,6 +30,7 @@ SHOWN = 5
 # The first unexplained answers may come from a broker that is starting. Bellwether leaves after unclear_ms_max (10 s).
 WEDGED_S = 4.0
 BETWEEN_EVICTIONS_S = 2.0
+TRANSACTION_TIMEOUT_S = 10.0
 
 log = structlog.get_logger(__name__)
 
@@ -93,55 +94,6 @@ class ConversionWatch:
         self._seen.pop(group_id, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Wedged:
-    """A rebalance that the broker cannot complete. `suspects` have joined since the group was last stable."""
-
-    since_s: float
-    suspects: tuple[DescribedMember, ...]
-
-    @property
-    def reason(self) -> str:
-        if not self.suspects:
-            who = "no member has joined since the group was last Stable, so a member has changed its subscription"
-        else:
-            who = f"since the group was last Stable came {named(self.suspects)}"
-        return (
-            f"the broker has answered UNKNOWN_SERVER_ERROR for {self.since_s:.0f} s: brokers up to 4.3 cannot end a"
-            f" rebalance while the subscription of a member does not parse (KAFKA-20570); {who}; stop that client,"
-            " remove it, or upgrade the brokers"
-        )
-
-
-class WedgeFinder:
-    """Finds a wedged rebalance of one group, from every DescribeGroups answer and the time since which Bellwether's own
-    requests have failed without an explanation."""
-
-    def __init__(self) -> None:
-        self._at_rest: frozenset[str] | None = None  # member ids when the group was last stable, None before
-        self._evicted_at = float("-inf")
-
-    def refresh(self, seen: DescribeAnswer, unclear_since: float | None, now: float) -> Wedged | None:
-        if seen.error:
-            return None
-        if seen.state == GroupState.STABLE:
-            self._at_rest = frozenset(m.member_id for m in seen.members)
-            return None
-        if unclear_since is None or now - unclear_since < WEDGED_S or seen.state != GroupState.PREPARING:
-            return None
-        at_rest = self._at_rest
-        new = () if at_rest is None else tuple(m for m in seen.members if m.member_id not in at_rest)
-        return Wedged(now - unclear_since, new)
-
-    def to_evict(self, wedged: Wedged, now: float) -> DescribedMember | None:
-        """Returns the suspect to remove next; None if there is none or it is too early. Call it only if the operator
-        allows evictions. Suspects are removed one at a time, so that no more are removed than necessary."""
-        if not wedged.suspects or now - self._evicted_at < BETWEEN_EVICTIONS_S:
-            return None
-        self._evicted_at = now
-        return wedged.suspects[0]
-
-
 def _assigned(member: DescribedMember) -> ConsumerProtocolAssignment | None:
     """Returns the member's assignment, None if there is none or it does not parse."""
     try:
@@ -185,7 +137,24 @@ def named(members: Sequence[DescribedMember]) -> str:
     return shown + (f" and {len(members) - SHOWN} more" if len(members) > SHOWN else "")
 
 
-TRANSACTION_TIMEOUT_S = 10.0
+@dataclass(frozen=True, slots=True)
+class Wedged:
+    """A rebalance that the broker cannot complete. `suspects` have joined since the group was last stable."""
+
+    since_s: float
+    suspects: tuple[DescribedMember, ...]
+
+    @property
+    def reason(self) -> str:
+        if not self.suspects:
+            who = "no member has joined since the group was last Stable, so a member has changed its subscription"
+        else:
+            who = f"since the group was last Stable came {named(self.suspects)}"
+        return (
+            f"the broker has answered UNKNOWN_SERVER_ERROR for {self.since_s:.0f} s: brokers up to 4.3 cannot end a"
+            f" rebalance while the subscription of a member does not parse (KAFKA-20570); {who}; stop that client,"
+            " remove it, or upgrade the brokers"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,29 +181,84 @@ class LongRebalance:
         )
 
 
-class LongRebalances:
-    """Watches one group; takes every DescribeGroups answer. Times are in seconds."""
+@dataclass(frozen=True, slots=True)
+class Rebalancing:
+    """What is known of the rebalances of one group: `at_rest`, the members when it was last stable, None before; since
+    when the present one has lasted, in seconds, None for none; which of its troubles an alert has named; and when a
+    suspect was last removed."""
 
-    def __init__(self) -> None:
-        self._at_rest: tuple[str, ...] | None = None  # member ids, None before the group was seen stable
-        self._since: float | None = None
-        self._reported = False
+    at_rest: frozenset[str] | None = None
+    since: float | None = None
+    wedged: bool = False
+    long: bool = False
+    evicted_at: float = float("-inf")
 
-    def refresh(self, seen: DescribeAnswer, now: float, own: str = "") -> LongRebalance | None:
-        """Returns the long rebalance, once for each. `own` is Bellwether's member id, which never delays one."""
+    def after(self, seen: DescribeAnswer, now: float) -> "Rebalancing":
+        """Takes the next DescribeGroups answer; one with an error changes nothing."""
         if seen.error:
+            return self
+        if seen.state == GroupState.STABLE:
+            return Rebalancing(at_rest=frozenset(m.member_id for m in seen.members), evicted_at=self.evicted_at)
+        if not seen.members:
+            return Rebalancing(at_rest=self.at_rest, evicted_at=self.evicted_at)
+        return replace(self, since=now if self.since is None else self.since)
+
+    def newcomers(self, seen: DescribeAnswer) -> tuple[DescribedMember, ...]:
+        """Returns the members that have joined since the group was last stable, none if it never was."""
+        at_rest = self.at_rest
+        return () if at_rest is None else tuple(m for m in seen.members if m.member_id not in at_rest)
+
+    def wedge(self, seen: DescribeAnswer, unclear_since: float | None, now: float) -> Wedged | None:
+        """Returns the wedge. `unclear_since`: since when Bellwether's own requests fail without an explanation."""
+        if unclear_since is None or now - unclear_since < WEDGED_S or seen.state != GroupState.PREPARING:
             return None
-        if seen.state == GroupState.STABLE or not seen.members:
-            self._at_rest = tuple(m.member_id for m in seen.members)
-            self._since, self._reported = None, False
+        return Wedged(now - unclear_since, self.newcomers(seen))
+
+    def may_evict(self, now: float) -> bool:
+        """Suspects are removed one at a time, so that no more are removed than necessary."""
+        return now - self.evicted_at >= BETWEEN_EVICTIONS_S
+
+    def danger(self, seen: DescribeAnswer, now: float, own: str) -> LongRebalance | None:
+        """Returns the danger of a rebalance that lasts. `own` is Bellwether's member id, which never delays one."""
+        if self.since is None or now - self.since < TRANSACTION_TIMEOUT_S / 2:
             return None
-        self._since = now if self._since is None else self._since
-        waited_s = now - self._since
-        if self._reported or waited_s < TRANSACTION_TIMEOUT_S / 2:
-            return None
-        self._reported = True
-        at_rest = self._at_rest or ()
-        old = tuple(m for m in seen.members if m.member_id in at_rest and m.member_id != own)
-        came = tuple(m for m in seen.members if m.member_id not in at_rest)
+        old = tuple(m for m in seen.members if m.member_id in (self.at_rest or ()) and m.member_id != own)
+        came = self.newcomers(seen)
         hosts = {m.client_host for m in came}
-        return LongRebalance(waited_s, tuple(m for m in old if m.client_host in hosts) or old, came if at_rest else ())
+        return LongRebalance(now - self.since, tuple(m for m in old if m.client_host in hosts) or old, came)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong with a rebalance: alerts, each once, and a member to remove so that it can end."""
+
+    alerts: tuple[str, ...] = ()
+    evict: DescribedMember | None = None
+
+
+def troubles(
+    seen: DescribeAnswer,
+    state: Rebalancing,
+    now: float,
+    *,
+    own: str = "",
+    unclear_since: float | None = None,
+    exactly_once: bool = False,
+    evicts: bool = False,
+) -> tuple[Rebalancing, Trouble]:
+    """Judges the next description of a group with the state after the one before. `evicts`: the operator allows that
+    suspects are removed."""
+    state = state.after(seen, now)
+    if seen.error:
+        return state, Trouble()
+    wedge = state.wedge(seen, unclear_since, now)
+    danger = state.danger(seen, now, own) if exactly_once and not state.long else None
+    alerts = (wedge.reason if wedge is not None and not state.wedged else "", danger.reason if danger else "")
+    suspects = wedge.suspects if wedge is not None and evicts and state.may_evict(now) else ()
+    state = replace(
+        state,
+        wedged=wedge is not None,
+        long=state.long or danger is not None,
+        evicted_at=now if suspects else state.evicted_at,
+    )
+    return state, Trouble(tuple(filter(None, alerts)), next(iter(suspects), None))

@@ -44,7 +44,7 @@ class GhostOptions:
 
     `remove`: remove ghosts. `client_ids_unique`: the operator states that no two live members on one host share a
     client id. `evict_malformed`: also remove members whose subscription wedges the broker (see `coexistence`).
-    `exactly_once`: warn of rebalances that may outlast transactions (see `long_rebalance`).
+    `exactly_once`: warn of rebalances that may outlast transactions (see `coexistence`).
     """
 
     remove: bool = True

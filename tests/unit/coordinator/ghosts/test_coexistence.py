@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.ghosts import Conversion, ConversionWatch, conversion
-from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
+from bellwether_kafka.coordinator.ghosts import Conversion, ConversionWatch, Rebalancing, conversion, troubles
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -120,47 +119,50 @@ def preparing(*names: str) -> DescribeAnswer:
     return group(*(DescribedMember(n, None, client_host="/10.0.0.1") for n in names), state="PreparingRebalance")
 
 
+class Wedge:
+    """The descriptions of one group, in which Bellwether's requests fail without an explanation since 1 s."""
+
+    def __init__(self, *at_rest: str, unclear_since: float | None = 1.0) -> None:
+        self.state, self.unclear_since = Rebalancing(), unclear_since
+        if at_rest:
+            self.judge(group(*map(member, at_rest)), 0.0)
+
+    def judge(self, seen: DescribeAnswer, now: float) -> tuple[str, str]:
+        """The alert and the member to remove, "" for none."""
+        since = self.unclear_since if now else None
+        self.state, trouble = troubles(seen, self.state, now, unclear_since=since, evicts=True)
+        return "".join(trouble.alerts), trouble.evict.member_id if trouble.evict is not None else ""
+
+
 def test_a_wedge_names_who_came_since_the_group_rested() -> None:
-    finder = WedgeFinder()
-    assert finder.refresh(group(member("a"), member("b")), None, 0.0) is None
-    assert finder.refresh(preparing("a", "b", "bad"), 1.0, 2.0) is None, "a broker may be starting"
-    wedged = finder.refresh(preparing("a", "b", "bad"), 1.0, 1.0 + WEDGED_S)
-    assert wedged is not None
-    assert [m.member_id for m in wedged.suspects] == ["bad"]
-    assert "KAFKA-20570" in wedged.reason
-    assert "bad (/10.0.0.1)" in wedged.reason
-    assert "b (" not in wedged.reason.replace("bad (", "")
+    wedge = Wedge("a", "b")
+    assert wedge.judge(preparing("a", "b", "bad"), 2.0) == ("", ""), "a broker may be starting"
+    alert, evict = wedge.judge(preparing("a", "b", "bad"), 1.0 + WEDGED_S)
+    assert evict == "bad"
+    assert "KAFKA-20570" in alert
+    assert "bad (/10.0.0.1)" in alert
+    assert "b (" not in alert.replace("bad (", "")
+    assert wedge.judge(preparing("a", "b", "bad"), 2.0 + WEDGED_S) == ("", ""), "it is named once"
 
 
 def test_waiting_for_a_ghost_is_no_wedge() -> None:
-    finder = WedgeFinder()
-    finder.refresh(group(member("a")), None, 0.0)
-    assert finder.refresh(preparing("a", "b"), None, 100.0) is None
+    assert Wedge("a", unclear_since=None).judge(preparing("a", "b"), 100.0) == ("", "")
 
 
 def test_without_a_newcomer_nobody_is_suspected() -> None:
-    finder = WedgeFinder()
-    finder.refresh(group(member("a")), None, 0.0)
-    wedged = finder.refresh(preparing("a"), 0.0, 10.0)
-    assert wedged is not None
-    assert wedged.suspects == ()
-    assert "changed its subscription" in wedged.reason
-    assert finder.to_evict(wedged, 10.0) is None
+    alert, evict = Wedge("a").judge(preparing("a"), 10.0)
+    assert "changed its subscription" in alert
+    assert evict == ""
 
 
 def test_a_group_never_seen_at_rest_has_no_suspects() -> None:
-    wedged = WedgeFinder().refresh(preparing("a", "bad"), 0.0, 10.0)
-    assert wedged is not None
-    assert wedged.suspects == ()
+    alert, evict = Wedge().judge(preparing("a", "bad"), 10.0)
+    assert alert
+    assert evict == ""
 
 
 def test_suspects_are_evicted_one_at_a_time() -> None:
-    finder = WedgeFinder()
-    finder.refresh(group(member("a")), None, 0.0)
-    wedged = finder.refresh(preparing("a", "x", "y"), 0.0, 10.0)
-    assert wedged is not None
-    first = finder.to_evict(wedged, 10.0)
-    assert first is not None
-    assert first.member_id == "x"
-    assert finder.to_evict(wedged, 10.5) is None
-    assert finder.to_evict(wedged, 13.0) is not None
+    wedge = Wedge("a")
+    assert wedge.judge(preparing("a", "x", "y"), 10.0)[1] == "x"
+    assert wedge.judge(preparing("a", "x", "y"), 10.5)[1] == ""
+    assert wedge.judge(preparing("a", "x", "y"), 13.0)[1] == "x"
