@@ -208,8 +208,8 @@ def _threads(work: _Planning, view: StreamsView, plan: StreamsPlan, threads: Thr
 def _sent(
     work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan, *, by_policy: bool
 ) -> shared.Decision[TaskPlan]:
-    """Returns the decision with what can be sent of the target now, after encoding it and reading it back for
-    validation."""
+    """Returns the decision with what can be sent of the target now, encoded. (`TaskPlan.findings` reads it
+    back.)"""
     decoded, process_map, tasks, view = work.decoded, work.process_map, inputs.tasks, inputs.view
     target = shared.lookup(process_map.member, threads.active, shared.NOBODY)
     pending = members.still_held(tasks, inputs.claims, target)
@@ -230,7 +230,6 @@ def _sent(
         common=process_map.common,
     )
     blobs = sending.encode_assignments(tasks, maps, out)
-    _refuse(sending.validate_bytes(decoded, tasks, out, blobs), "the plan cannot be sent")
     before = shared.lookup(process_map.process, view.running_on, shared.NOBODY)
     records = work.memory.records if inputs.hidden is None else members.records_after(inputs.hidden, view, plan)
     memory = sending.remember(

@@ -10,5 +10,4 @@ from bellwether_kafka.protocol.bulk.consumer import (
     read_subscriptions,
     write_assignments,
 )
-from bellwether_kafka.protocol.bulk.streams_assignments import AssignedColumns, read_assigned
-from bellwether_kafka.protocol.bulk.streams_subscriptions import InfoColumns, read_infos
+from bellwether_kafka.protocol.bulk.streams import InfoColumns, read_infos

@@ -30,5 +30,6 @@ from bellwether_kafka.protocol.messages.streams import (
     STREAMS_VERSION_MAX,
     UNKNOWN_OFFSET_SUM,
     AssignmentInfo,
+    PackedSums,
     SubscriptionInfo,
 )

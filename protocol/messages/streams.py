@@ -1,15 +1,16 @@
-"""AssignmentInfo, versions 1 to 11: the userData that the leader sends to a Kafka Streams thread.
+"""What Kafka Streams threads and their leader exchange inside the messages of consumers, versions 1 to 11: each thread
+sends a SubscriptionInfo, and gets an AssignmentInfo.
 
-Layout: docs/internals/wire-formats.md#assignmentinfo. Java writes it with DataOutputStream, hence modified UTF-8 and a
-second encoding of named topologies.
-
-SubscriptionInfo, versions 1 to 11: the userData that a Kafka Streams thread sends to the leader.
-
-Layout and rules: docs/internals/wire-formats.md#subscriptioninfo.
+Layouts: docs/internals/wire-formats.md#subscriptioninfo and #assignmentinfo. Java writes the second with
+DataOutputStream, hence modified UTF-8 and a second encoding of named topologies. Lists of tasks are records of one size
+unless a task has a named topology, and are read at once: `PackedSums` has them for readers of whole groups.
 """
 
+import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import NamedTuple
 
 from bellwether_kafka.protocol.primitives import (
     HostInfo,
@@ -28,10 +29,18 @@ from bellwether_kafka.protocol.primitives import (
 STREAMS_VERSION_MAX = 11
 UNKNOWN_VERSION = -1
 NEVER_MS = (1 << 63) - 1
-
+LATEST_OFFSET = -2
+UNKNOWN_OFFSET_SUM = -3
 _DICTIONARY_FROM = 5
 _STANDBY_HOSTS_FROM = 6
+_SUMS_FROM = 7
 _NAMES_FROM = 10
+_NO_PROCESS = ProcessId(0, 0)
+_NO_LISTS = bytes(8)
+_PAIR = struct.Struct(">ii")
+_TASK = struct.Struct(">iii")  # subtopology, partition, units of the name
+_SUM = struct.Struct(">iiqh")  # subtopology, partition, sum, bytes of the name
+_GROUPED_SUM = struct.Struct(">iq")
 
 Partitions = tuple[TopicPartition, ...]
 ByHost = tuple[tuple[HostInfo, Partitions], ...]
@@ -57,16 +66,11 @@ class AssignmentInfo:
     next_rebalance_ms: int = NEVER_MS
 
     @classmethod
-    def decode(cls, data: bytes) -> "AssignmentInfo":
-        """Reads versions 1 to 11; trailing bytes are ignored. Raises RemoteProtocolError."""
+    def decode(cls, data: bytes, *, exactly: bool = False) -> "AssignmentInfo":
+        """Reads versions 1 to 11; trailing bytes are ignored, or an error if it has to fit `exactly`. Raises
+        RemoteProtocolError."""
         reader = Reader(data)
-        version = reader.int32()
-        if not 1 <= version <= STREAMS_VERSION_MAX:
-            raise RemoteProtocolError(f"version {version} is not one of 1-{STREAMS_VERSION_MAX}")
-        common = reader.int32() if version >= 3 else UNKNOWN_VERSION
-        active = reader.array(8, lambda: _read_task(reader, version))
-        plain = _partition_reader(reader)
-        standby = reader.array(12, lambda: (_read_task(reader, version), reader.array(6, plain)))
+        version, common, _, active, standby = _read_lists(reader)
         hosts: ByHost = ()
         standby_hosts: ByHost = ()
         if version >= _DICTIONARY_FROM:
@@ -75,8 +79,8 @@ class AssignmentInfo:
             hosts = _read_hosts(reader, 8, indexed)
             standby_hosts = _read_hosts(reader, 8, indexed) if version >= _STANDBY_HOSTS_FROM else ()
         elif version >= 2:
-            hosts = _read_hosts(reader, 6, plain)
-        return cls(
+            hosts = _read_hosts(reader, 6, _partition_reader(reader))
+        info = cls(
             version,
             common,
             active,
@@ -86,6 +90,17 @@ class AssignmentInfo:
             error_code=reader.int32() if version >= 4 else 0,
             next_rebalance_ms=reader.int64() if version >= 7 else NEVER_MS,
         )
+        if exactly and reader.remaining:
+            raise RemoteProtocolError(f"{reader.remaining} bytes are behind the end")
+        return info
+
+    @classmethod
+    def read_tasks(cls, data: bytes) -> tuple[tuple[TaskId, ...], tuple[tuple[TaskId, Partitions], ...], bytes]:
+        """Returns the active tasks, the standby tasks, and the same message without them, which many members share.
+        Raises RemoteProtocolError."""
+        reader = Reader(data)
+        _, _, begin, active, standby = _read_lists(reader)
+        return active, standby, data[:begin] + _NO_LISTS + data[reader.position :]
 
     def encode(self) -> bytes:
         """Returns the bytes that Java writes for this order of tasks, hosts and partitions, without fields that the
@@ -133,9 +148,45 @@ class AssignmentInfo:
             _write_hosts(writer, hosts, lambda topic: writer.int32(numbers[topic]))
 
 
+def _read_lists(
+    reader: Reader,
+) -> tuple[int, int, int, tuple[TaskId, ...], tuple[tuple[TaskId, Partitions], ...]]:
+    """Returns the two versions, where the lists of tasks begin, and these."""
+    version = reader.int32()
+    if not 1 <= version <= STREAMS_VERSION_MAX:
+        raise RemoteProtocolError(f"version {version} is not one of 1-{STREAMS_VERSION_MAX}")
+    common = reader.int32() if version >= 3 else UNKNOWN_VERSION
+    begin = reader.position
+    active = _read_tasks(reader, version)
+    plain = _partition_reader(reader)
+    standby = tuple(
+        [
+            (_read_task(reader, version), tuple([plain() for _ in range(reader.count(6))]))
+            for _ in range(reader.count(12))
+        ]
+    )
+    return version, common, begin, active, standby
+
+
+def _read_tasks(reader: Reader, version: int) -> tuple[TaskId, ...]:
+    if version < _NAMES_FROM:
+        return tuple([TaskId(*ids) for ids in _PAIR.iter_unpack(reader.raw(_PAIR.size * reader.count(_PAIR.size)))])
+    count, begin = reader.count(_TASK.size), reader.position
+    rows = [*_TASK.iter_unpack(reader.raw(_TASK.size * count))]
+    if not any(units for _, _, units in rows):
+        return tuple([TaskId(subtopology, partition) for subtopology, partition, _ in rows])
+    reader.position = begin
+    return tuple([_read_task(reader, version) for _ in range(count)])
+
+
 def _read_task(reader: Reader, version: int) -> TaskId:
-    subtopology, partition = reader.int32(), reader.int32()
-    return TaskId(subtopology, partition, (reader.utf16() or None) if version >= _NAMES_FROM else None)
+    if version < _NAMES_FROM:
+        return TaskId(*reader.record(_PAIR))
+    subtopology, partition, units = reader.record(_TASK)
+    if not units:
+        return TaskId(subtopology, partition)
+    reader.position -= 4
+    return TaskId(subtopology, partition, reader.utf16())
 
 
 def _partition_reader(reader: Reader) -> Callable[[], TopicPartition]:
@@ -180,13 +231,6 @@ def _write_hosts(writer: Writer, hosts: ByHost, write: Callable[[str], None]) ->
         _write_partitions(writer, partitions, write)
 
 
-LATEST_OFFSET = -2
-UNKNOWN_OFFSET_SUM = -3
-
-_SUMS_FROM = 7
-_NO_PROCESS = ProcessId(0, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class SubscriptionInfo:
     """One thread's view of its process: which tasks it has, and how far their state is.
@@ -213,30 +257,34 @@ class SubscriptionInfo:
     @classmethod
     def decode(cls, data: bytes) -> "SubscriptionInfo":
         """Reads any version from 1 on; trailing bytes are ignored. Raises RemoteProtocolError."""
+        info, sums = cls.decode_packed(data)
+        return replace(info, task_offset_sums=sums.unpacked()) if sums.rows else info
+
+    @classmethod
+    def decode_packed(cls, data: bytes) -> tuple["SubscriptionInfo", "PackedSums"]:
+        """Reads the same, with the sums apart."""
         reader = Reader(data)
         version = reader.int32()
         latest = reader.int32() if version > 2 else UNKNOWN_VERSION
         if complaint := _complaint(version, latest):
             raise RemoteProtocolError(complaint)
         if version > STREAMS_VERSION_MAX:
-            return cls(version, latest)
+            return cls(version, latest), PackedSums()
         process_id = ProcessId(reader.int64(), reader.int64())
-        sums: tuple[tuple[TaskId, int], ...] = ()
-        if version < _SUMS_FROM:
-            sums = _read_tasks(reader, LATEST_OFFSET) + _read_tasks(reader, UNKNOWN_OFFSET_SUM)
+        sums = _read_previous(reader) if version < _SUMS_FROM else PackedSums()
         end_point = reader.sized_text() if version >= 2 else ""
         if version >= _SUMS_FROM:
-            sums = _read_sums(reader, version)
-        return cls(
+            sums = _read_sums(reader) if version >= _NAMES_FROM else _read_grouped(reader)
+        info = cls(
             version,
             latest,
             process_id,
             end_point or None,
-            sums,
             unique_field=reader.int8() if version >= 8 else 0,
             error_code=reader.int32() if version >= 9 else 0,
             client_tags=reader.array(8, lambda: (reader.sized_text(), reader.sized_text())) if version >= 11 else (),
         )
+        return info, sums
 
     def encode(self) -> bytes:
         """Returns the bytes that Java writes for the same order of tasks, without fields that the version lacks.
@@ -282,21 +330,45 @@ def _complaint(version: int, latest: int) -> str | None:
     return None if version <= latest else f"version {version} above the latest supported version {latest}"
 
 
-def _read_tasks(reader: Reader, offset_sum: int) -> tuple[tuple[TaskId, int], ...]:
-    return reader.array(8, lambda: (TaskId(reader.int32(), reader.int32()), offset_sum))
+class PackedSums(NamedTuple):
+    """Offset sums as records of 18 bytes: subtopology and partition (int32), sum (int64), and two bytes without
+    meaning. `names` are the named topologies, one for each record, () if there are none."""
+
+    rows: bytes = b""
+    names: tuple[str | None, ...] = ()
+
+    def unpacked(self) -> tuple[tuple[TaskId, int], ...]:
+        rows = zip(_SUM.iter_unpack(self.rows), self.names or repeat(None), strict=False)
+        return tuple([(TaskId(subtopology, number, name), total) for (subtopology, number, total, _), name in rows])
 
 
-def _read_sums(reader: Reader, version: int) -> tuple[tuple[TaskId, int], ...]:
-    sums: list[tuple[TaskId, int]] = []
-    if version >= _NAMES_FROM:
-        for _ in range(reader.count(18)):
-            subtopology, partition, offset_sum = reader.int32(), reader.int32(), reader.int64()
-            sums.append((TaskId(subtopology, partition, reader.nullable_string()), offset_sum))
-        return tuple(sums)
+def _read_previous(reader: Reader) -> PackedSums:
+    """Reads the previous and the standby tasks of versions before 7."""
+    rows = b""
+    for offset_sum in (LATEST_OFFSET, UNKNOWN_OFFSET_SUM):
+        ids = _PAIR.iter_unpack(reader.raw(_PAIR.size * reader.count(_PAIR.size)))
+        rows += b"".join([_SUM.pack(*task, offset_sum, -1) for task in ids])
+    return PackedSums(rows)
+
+
+def _read_grouped(reader: Reader) -> PackedSums:
+    """Reads the sums of versions 7 to 9, which are grouped by subtopology."""
+    rows: list[bytes] = []
     for _ in range(reader.count(8)):
         subtopology = reader.int32()
-        sums += [(TaskId(subtopology, reader.int32()), reader.int64()) for _ in range(reader.count(12))]
-    return tuple(sums)
+        sums = _GROUPED_SUM.iter_unpack(reader.raw(_GROUPED_SUM.size * reader.count(_GROUPED_SUM.size)))
+        rows += [_SUM.pack(subtopology, partition, total, -1) for partition, total in sums]
+    return PackedSums(b"".join(rows))
+
+
+def _read_sums(reader: Reader) -> PackedSums:
+    count, begin = reader.count(_SUM.size), reader.position
+    rows = reader.raw(_SUM.size * count)
+    if min(rows[16 :: _SUM.size], default=0x80) >= 0x80:  # the size of each name is negative: there is none
+        return PackedSums(rows)
+    reader.position = begin
+    read = [(reader.raw(16), reader.nullable_string()) for _ in range(count)]
+    return PackedSums(b"".join([row + b"\xff\xff" for row, _ in read]), tuple([name for _, name in read]))
 
 
 def _write_tasks(writer: Writer, tasks: list[TaskId]) -> None:

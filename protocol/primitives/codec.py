@@ -73,6 +73,10 @@ class Reader:
     def int64(self) -> int:
         return self._number(_INT64)
 
+    def record(self, layout: struct.Struct) -> tuple[int, ...]:
+        """Reads several numbers at once."""
+        return layout.unpack(self.raw(layout.size))
+
     def raw(self, size: int) -> bytes:
         """Returns exactly `size` bytes; a negative size is an error."""
         if size < 0:

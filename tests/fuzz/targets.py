@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.events import EventError, SchemaSet
 from bellwether_kafka.coordinator.planning.racks import networks_of
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader
-from bellwether_kafka.protocol.bulk import read_assigned, read_assignments, read_claims, read_infos, read_subscriptions
+from bellwether_kafka.protocol.bulk import read_assignments, read_claims, read_infos, read_subscriptions
 from bellwether_kafka.protocol.messages import (
     WARMUP,
     AssignmentInfo,
@@ -69,7 +69,6 @@ SUBSCRIPTIONS = _vectors("ConsumerProtocolSubscription")
 ASSIGNMENTS = _vectors("ConsumerProtocolAssignment")
 INFOS = _vectors("SubscriptionInfo")
 GIVEN = _vectors("AssignmentInfo")
-UNNAMED = GIVEN[: 9 * 12]  # versions 1-9 know no named topologies
 STICKY = tuple(
     encode_sticky_user_data([TopicPartition("orders", p) for p in range(n)], generation)
     for n, generation in ((0, -1), (1, 0), (3, 7), (9, 1 << 30))
@@ -140,15 +139,6 @@ def _bulk_assignments(inputs: Sequence[bytes]) -> int:
 def _bulk_infos(inputs: Sequence[bytes]) -> int:
     columns = read_infos([INFOS[5], *inputs, INFOS[-1]])
     return _agree(columns.errors, inputs, SubscriptionInfo.decode)
-
-
-def _bulk_given(inputs: Sequence[bytes]) -> int:
-    """Stricter than the plain reader: only what Bellwether writes itself passes, so no named topologies either."""
-    columns = read_assigned([UNNAMED[0], *inputs, UNNAMED[-1]])
-    for place, data in enumerate(inputs, start=1):
-        assert place in columns.errors or not _refused(AssignmentInfo.decode, data), data.hex()
-    assert not columns.errors.keys() & {0, len(inputs) + 1}
-    return len(inputs) - len(columns.errors)
 
 
 def _agree(errors: Mapping[int, object], inputs: Sequence[bytes], decode: Callable[[bytes], object]) -> int:
@@ -258,7 +248,6 @@ def targets() -> dict[str, Target]:
         _bulk("bulk-subscriptions", _bulk_subscriptions, (*SUBSCRIPTIONS, *_wrapped(*STICKY))),
         _bulk("bulk-assignments", _bulk_assignments, ASSIGNMENTS),
         _bulk("bulk-streams-subscriptions", _bulk_infos, INFOS),
-        _bulk("bulk-streams-assignments", _bulk_given, UNNAMED),
         Target("control-records", _control, (orders.RecordError,), CONTROL),
         Target("events", _events().decode, (EventError,), _event_seeds()),
         Target("weights", _weights, (), _event_seeds()),

@@ -197,6 +197,7 @@ def decided(
 def led(raw: RawGroup, **changes: object) -> Decision[TaskPlan]:
     decision = decided(raw, **changes)  # type: ignore[arg-type]  # passed on as they are
     assert isinstance(decision, Decision), decision.reason
+    assert decision.plan.findings(decision.raw, decision.assignments) == ()
     return decision
 
 

@@ -52,7 +52,7 @@ def host_maps(view: StreamsView, plan: StreamsPlan, tasks: TaskMap) -> HostMaps:
             host_of[p] = number.setdefault(process.endpoint, len(number))
     if not number:
         return HostMaps.none()
-    flats = _by_task(tasks)
+    flats = flats_by_task(tasks)
     all_tasks = np.arange(tasks.table.size, dtype=np.int32)
     hosts = tuple(number)
     active = _grouped(host_of[plan.active], all_tasks, flats, len(hosts))
@@ -108,7 +108,7 @@ def _plain_tail(maps: HostMaps, tasks: TaskMap, version: int, error_code: int) -
     return info.encode()[lists:]
 
 
-def _by_task(tasks: TaskMap) -> Ragged:
+def flats_by_task(tasks: TaskMap) -> Ragged:
     """Returns the source partitions of every task, ascending."""
     flats: LongArray = np.flatnonzero(tasks.task_of != NOBODY)
     task = tasks.task_of[flats]

@@ -3,17 +3,18 @@
 No findings mean a valid plan. Checks are array operations; texts are only built for errors.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct, lookup
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, lookup, ordinals
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap, ThreadPlan
 from bellwether_kafka.assignors.streams.members import DecodedStreams, ProcessMap
-from bellwether_kafka.assignors.streams.sending.encode import Outgoing
-from bellwether_kafka.protocol.bulk import AssignedColumns, owner_of, read_assigned, read_assignments
+from bellwether_kafka.assignors.streams.sending.encode import Outgoing, flats_by_task
+from bellwether_kafka.protocol.bulk import owner_of, read_assignments
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
-from bellwether_kafka.protocol.primitives import ProtocolError
+from bellwether_kafka.protocol.primitives import ProtocolError, TaskId, TopicPartition
 
 MAX_FINDINGS = 10
 
@@ -71,12 +72,15 @@ def validate_bytes(decoded: DecodedStreams, tasks: TaskMap, out: Outgoing, blobs
     if not np.array_equal(owner, expected):
         where = tasks.cluster.name(int(np.argmax(owner != expected)))
         return (f"{where.topic}-{where.partition} is sent to another member than planned",)
-    columns = read_assigned(read_assignments(blobs).user_data)
-    if columns.errors:
-        row, reason = next(iter(columns.errors.items()))
-        return (f"the userData for {decoded.members[row].member_id} does not read back: {reason}",)
-    findings = (*_parallel(owner, tasks, columns), *_standbys(tasks, out, columns), *_rest(out, columns))
-    return findings or tuple(_unsubscribed(decoded, tasks, owner, columns))
+    reads = _Reads(tasks)
+    sent: list[_Sent] = []
+    for row, data in enumerate(read_assignments(blobs).user_data):
+        try:
+            sent.append(reads.back(data or b""))
+        except ProtocolError as error:
+            return (f"the userData for {decoded.members[row].member_id} does not read back: {error}",)
+    findings = (*_parallel(owner, tasks, sent), *_standbys(out, sent), *_rest(out, sent))
+    return findings or tuple(_unsubscribed(decoded, tasks, owner, out))
 
 
 def validate_own(blob: bytes) -> tuple[str, ...]:
@@ -100,62 +104,89 @@ def _tasks(view: StreamsView, tasks: IntArray | LongArray, text: str) -> Iterato
         yield f"and {len(tasks) - MAX_FINDINGS} more like the last one"
 
 
-def _parallel(owner: IntArray, tasks: TaskMap, columns: AssignedColumns) -> Iterator[str]:
+class _Sent(NamedTuple):
+    """What one member is sent: tasks (NOBODY for what is none of the application), everything else, and what is wrong
+    with the partitions of a standby task, "" for nothing."""
+
+    active: LongArray
+    standby: LongArray
+    rest: AssignmentInfo
+    wrong: str
+
+
+class _Reads:
+    """Reads what members are sent, in which every byte must have its place. What is beside the tasks is equal for most
+    members, and read once."""
+
+    def __init__(self, tasks: TaskMap) -> None:
+        self._tasks = tasks
+        flats = flats_by_task(tasks)
+        self._flats, self._first = flats.values.tolist(), flats.first.tolist()
+        self._topic_of, self._partition = tasks.cluster.topic_of().tolist(), ordinals(tasks.cluster.counts).tolist()
+        self._rest: dict[bytes, AssignmentInfo] = {}
+
+    def back(self, data: bytes) -> _Sent:
+        active, standby, bare = AssignmentInfo.read_tasks(data)
+        if bare not in self._rest:
+            self._rest[bare] = AssignmentInfo.decode(bare, exactly=True)
+        kept = self._index([task for task, _ in standby])
+        pairs = zip(kept.tolist(), standby, strict=True)
+        wrong = next((finding for task, (_, given) in pairs if (finding := self._wrong(task, given))), "")
+        return _Sent(self._index(active), kept, self._rest[bare], wrong)
+
+    def _index(self, ids: Iterable[TaskId]) -> LongArray:
+        rows = [(NOBODY, NOBODY) if task.topology else task[:2] for task in ids]
+        pairs = np.array(rows, dtype=np.int32).reshape(-1, 2)
+        return self._tasks.index(pairs[:, 0], pairs[:, 1])
+
+    def _wrong(self, task: int, given: Sequence[TopicPartition]) -> str:
+        if task == NOBODY:
+            return ""
+        topics, mine = self._tasks.cluster.topics, self._flats[self._first[task] : self._first[task + 1]]
+        reads = [(topics[self._topic_of[flat]], self._partition[flat]) for flat in mine]
+        if list(given) == reads:
+            return ""
+        if set(given) <= set(reads):
+            return "a standby task is not sent with all its partitions"
+        return "a standby task is sent with a partition that it does not read"
+
+
+def _parallel(owner: IntArray, tasks: TaskMap, sent: Sequence[_Sent]) -> Iterator[str]:
     """Checks that a member's active tasks are parallel to its partitions sorted by topic and partition."""
     owned = np.flatnonzero(owner != NOBODY)
     ordered = owned[np.argsort(owner[owned], kind="stable")]
-    counts = np.bincount(owner[owned], minlength=len(columns.active_first) - 1)
-    given = tasks.index(columns.active_subtopology, columns.active_partition)
-    if not np.array_equal(np.diff(columns.active_first), counts):
+    if [len(of.active) for of in sent] != np.bincount(owner[owned], minlength=len(sent)).tolist():
         yield "a member has not one active task for each of its partitions"
-    elif not np.array_equal(given, tasks.task_of[ordered]):
+    elif not np.array_equal(np.concatenate([ordered[:0], *(of.active for of in sent)]), tasks.task_of[ordered]):
         yield "the active tasks of a member are not in the order of its partitions"
 
 
-def _standbys(tasks: TaskMap, out: Outgoing, columns: AssignedColumns) -> Iterator[str]:
+def _standbys(out: Outgoing, sent: Sequence[_Sent]) -> Iterator[str]:
     """Checks that the standbys are the planned ones, each with exactly the partitions that its task reads."""
-    task = tasks.index(columns.standby_subtopology, columns.standby_partition)
-    if not np.array_equal(columns.standby_member, out.standby_row) or not np.array_equal(task, out.standby_task):
+    task = np.concatenate([np.zeros(0, dtype=np.int64), *(of.standby for of in sent)])
+    row = np.repeat(np.arange(len(sent)), [len(of.standby) for of in sent])
+    if not np.array_equal(row, out.standby_row) or not np.array_equal(task, out.standby_task):
         yield "the standby tasks are not those of the plan"
-        return
-    index = np.array([tasks.cluster.index.get(name, NOBODY) for name in columns.topic_names], dtype=np.int64)
-    topic = index[columns.pair_topic] if len(index) else np.zeros(0, dtype=np.int64)
-    counts = tasks.cluster.counts[topic]
-    real = (topic != NOBODY) & (columns.pair_partition >= 0) & (columns.pair_partition < counts)
-    flat = np.where(real, tasks.cluster.first[topic] + columns.pair_partition, 0)
-    if not real.all() or (len(flat) and (tasks.task_of[flat] != task[columns.pair_standby]).any()):
-        yield "a standby task is sent with a partition that it does not read"
-        return
-    reads = np.bincount(tasks.task_of[tasks.task_of != NOBODY], minlength=tasks.table.size)
-    pairs = columns.pair_standby.astype(np.int64) * max(1, len(tasks.task_of)) + flat
-    if len(distinct(pairs)) != len(pairs) or not np.array_equal(
-        np.bincount(columns.pair_standby, minlength=len(task)), reads[task]
-    ):
-        yield "a standby task is not sent with all its partitions"
+    yield from [of.wrong for of in sent if of.wrong][:1]
 
 
-def _rest(out: Outgoing, columns: AssignedColumns) -> Iterator[str]:
-    versions = {(info.version, info.error_code) for info in columns.rest if info is not None}
-    odd = versions - {(out.version, 0)}
+def _rest(out: Outgoing, sent: Sequence[_Sent]) -> Iterator[str]:
+    odd = {(of.rest.version, of.rest.error_code) for of in sent} - {(out.version, 0)}
     if odd:
         yield f"userData has version {max(odd)[0]} where {out.version} was meant, or an error code"
-    if out.version >= 7:
-        times = [info.next_rebalance_ms if info is not None else NOBODY for info in columns.rest]
-        if times != out.next_rebalance_ms.tolist():
-            yield "the times of the next rebalance are not those that were meant"
+    if out.version >= 7 and [of.rest.next_rebalance_ms for of in sent] != out.next_rebalance_ms.tolist():
+        yield "the times of the next rebalance are not those that were meant"
 
 
-def _unsubscribed(decoded: DecodedStreams, tasks: TaskMap, owner: IntArray, columns: AssignedColumns) -> Iterator[str]:
+def _unsubscribed(decoded: DecodedStreams, tasks: TaskMap, owner: IntArray, out: Outgoing) -> Iterator[str]:
     """Finds members that get a topic to which they do not subscribe; they would ignore everything and rejoin
     endlessly."""
-    allowed = _subscriptions(decoded, tasks)
-    topic_of = tasks.cluster.topic_of()
-    owned = np.flatnonzero(owner != NOBODY)
-    index = np.array([tasks.cluster.index[name] for name in columns.topic_names], dtype=np.int64)
-    rows = np.concatenate([owner[owned], columns.standby_member[columns.pair_standby]])
-    topics = np.concatenate([topic_of[owned], index[columns.pair_topic] if len(index) else ()]).astype(np.int64)
-    wrong = np.flatnonzero(~allowed[decoded.columns.topic_list[rows], topics])
-    for k in wrong[:1].tolist():
+    allowed, owned, flats = _subscriptions(decoded, tasks), np.flatnonzero(owner != NOBODY), flats_by_task(tasks)
+    sizes = np.diff(flats.first)[out.standby_task]
+    copied = flats.values[np.repeat(flats.first[out.standby_task], sizes) + ordinals(sizes)]
+    rows = np.concatenate([owner[owned], np.repeat(out.standby_row, sizes)])
+    topics = tasks.cluster.topic_of()[np.concatenate([owned, copied])]
+    for k in np.flatnonzero(~allowed[decoded.columns.topic_list[rows], topics])[:1].tolist():
         member = decoded.members[int(rows[k])].member_id
         yield f"{member} gets topic {tasks.cluster.topics[int(topics[k])]}, which it does not subscribe to"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared import NOBODY
-from bellwether_kafka.assignors.streams import Assignors, sending
+from bellwether_kafka.assignors.streams import Assignors
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     StreamsPlan,
@@ -303,10 +303,8 @@ def test_threads_of_another_process_are_found() -> None:
     assert step.reason.startswith("no valid plan on threads: task 0_0 is on a wrong thread; ")
 
 
-@pytest.mark.parametrize(
-    ("check", "reason"),
-    [("validate_bytes", "the plan cannot be sent: odd"), ("validate_own", "odd")],
-)
-def test_bytes_that_do_not_hold_are_not_sent(monkeypatch: pytest.MonkeyPatch, check: str, reason: str) -> None:
-    monkeypatch.setattr(sending, check, lambda *_: ("odd",))
-    assert refused(group(*TWO)).reason == reason
+def test_bytes_for_another_member_are_found_before_they_are_sent() -> None:
+    decision = led(group(*TWO))
+    blobs = [blob for _, blob in decision.assignments]
+    exchanged = tuple((member, blob) for (member, _), blob in zip(decision.assignments, blobs[::-1], strict=True))
+    assert decision.plan.findings(decision.raw, exchanged)

@@ -7,20 +7,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bellwether_kafka.protocol.bulk import (
-    AssignedColumns,
-    InfoColumns,
-    read_assigned,
     read_assignments,
     read_claims,
-    read_infos,
     read_subscriptions,
 )
 from bellwether_kafka.protocol.messages import (
     NO_GENERATION,
-    AssignmentInfo,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    SubscriptionInfo,
     read_generation,
 )
 from bellwether_kafka.protocol.primitives import Reader, RemoteProtocolError, TopicPartition
@@ -122,83 +116,3 @@ def assignments_agree(blobs: list[bytes]) -> None:
         assert (columns.version[m], columns.user_data[m], partitions[m]) == (-1, None, ())
     for m, message in messages.items():
         assert message == ConsumerProtocolAssignment(int(columns.version[m]), partitions[m], columns.user_data[m])
-
-
-def infos_agree(blobs: Sequence[bytes | None]) -> None:
-    columns = read_infos(blobs)
-    for m, blob in enumerate(blobs):
-        _info_agrees(columns, m, blob)
-
-
-def _info_agrees(columns: InfoColumns, m: int, blob: bytes | None) -> None:
-    try:
-        expected = SubscriptionInfo.decode(blob) if blob is not None else None
-        reason = "userData is null"
-    except RemoteProtocolError as error:
-        expected, reason = None, str(error)
-    mine = slice(int(columns.sum_first[m]), int(columns.sum_first[m + 1]))
-    if expected is None:
-        assert columns.errors[m] == reason
-        assert mine.start == mine.stop
-        assert (columns.version[m], columns.latest[m], columns.process[m]) == (0, 0, None)
-        return
-    assert m not in columns.errors
-    assert (columns.version[m], columns.latest[m]) == (expected.version, expected.latest_supported_version)
-    assert columns.future[m] == expected.future
-    assert columns.process[m] == (None if expected.future else expected.process_id)
-    assert columns.end_point[m] == expected.user_end_point
-    assert columns.joins[m] == expected.unique_field % 256
-    assert columns.error_code[m] == expected.error_code
-    assert columns.tags[m] == expected.client_tags
-    ids = zip(columns.sum_subtopology[mine].tolist(), columns.sum_partition[mine].tolist(), strict=True)
-    sums = list(zip(ids, columns.sum_value[mine].tolist(), strict=True))
-    assert sums == [((task.subtopology, task.partition), value) for task, value in expected.task_offset_sums]
-    assert (m in columns.named) == any(task.topology is not None for task, _ in expected.task_offset_sums)
-
-
-def assigned_agree(blobs: Sequence[bytes]) -> None:
-    """The reader of assignments is stricter than the plain one, but what it reads, it reads alike."""
-    columns = read_assigned(blobs)
-    messages, _ = plain(AssignmentInfo.decode, blobs)
-    assert set(range(len(blobs))) - messages.keys() <= columns.errors.keys()
-    seen = _assigned(columns)
-    for m, info in messages.items():
-        if m in columns.errors:
-            assert seen[m] == ((), (), None)
-        else:
-            assert not is_named(info)
-            assert seen[m] == _tasks_and_rest(info)
-
-
-def is_named(info: AssignmentInfo) -> bool:
-    """A task of a named topology is in it."""
-    return any(task.topology for task in (*info.active_tasks, *(task for task, _ in info.standby_tasks)))
-
-
-def _assigned(columns: AssignedColumns) -> list[tuple[object, ...]]:
-    """(active, standby with partitions, the rest) of each member."""
-    pairs: list[list[tuple[str, int]]] = [[] for _ in columns.standby_member]
-    for i, topic, partition in zip(columns.pair_standby, columns.pair_topic, columns.pair_partition, strict=True):
-        pairs[i].append((columns.topic_names[topic], int(partition)))
-    standby: list[list[object]] = [[] for _ in columns.rest]
-    each = zip(columns.standby_member, columns.standby_subtopology, columns.standby_partition, pairs, strict=True)
-    for member, subtopology, partition, partitions in each:
-        standby[member].append(((int(subtopology), int(partition)), tuple(partitions)))
-    active = [*zip(columns.active_subtopology.tolist(), columns.active_partition.tolist(), strict=True)]
-    first = columns.active_first.tolist()
-    return [(tuple(active[first[m] : first[m + 1]]), tuple(standby[m]), rest) for m, rest in enumerate(columns.rest)]
-
-
-def _tasks_and_rest(info: AssignmentInfo) -> tuple[object, ...]:
-    rest = AssignmentInfo(
-        info.version,
-        info.commonly_supported_version,
-        (),
-        (),
-        info.partitions_by_host,
-        info.standby_partitions_by_host,
-        info.error_code,
-        info.next_rebalance_ms,
-    )
-    active = tuple(task[:2] for task in info.active_tasks)
-    return active, tuple((task[:2], tuple(map(tuple, partitions))) for task, partitions in info.standby_tasks), rest

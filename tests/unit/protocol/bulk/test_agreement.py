@@ -7,20 +7,15 @@ from random import Random
 
 import pytest
 
-from bellwether_kafka.protocol.bulk import read_assigned
 from bellwether_kafka.protocol.messages import (
-    AssignmentInfo,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    SubscriptionInfo,
     encode_sticky_user_data,
 )
-from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.protocol.bulk.agreement import (
-    assigned_agree,
     assignments_agree,
     claims_agree,
-    infos_agree,
     subscriptions_agree,
 )
 
@@ -88,38 +83,3 @@ def test_groups_whose_lists_have_few_or_many_shapes(version: int, members: int, 
                 blob = random.choice([*damaged(blob)])
             blobs.append(blob)
         subscriptions_agree(blobs)
-
-
-@pytest.mark.parametrize("version", range(1, 12))
-def test_infos_with_one_thing_wrong(version: int) -> None:
-    sums = ((TaskId(0, 1), -2), (TaskId(0, 2), 7), (TaskId(1, 2), 1 << 40))
-    info = SubscriptionInfo(version, 11, ProcessId(1, -2), "h:9", sums, 3, 4, (("zone", "a"), ("", "é")))
-    blobs = [None, *damaged(info.encode())]
-    infos_agree(blobs)
-    infos_agree(blobs[::-1])
-
-
-@pytest.mark.parametrize("version", [10, 11])
-def test_infos_of_named_topologies_with_one_thing_wrong(version: int) -> None:
-    sums = ((TaskId(0, 1, "top"), -2), (TaskId(1, 2), 9), (TaskId(1, 3, ""), 9))
-    infos_agree([*damaged(SubscriptionInfo(version, 11, ProcessId(1, 2), None, sums).encode())])
-
-
-@pytest.mark.parametrize("version", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 12))])
-def test_assigned_tasks_with_one_thing_wrong(version: int) -> None:
-    standby = (
-        (TaskId(1, 2), (TopicPartition("t", 2), TopicPartition("u", 9))),
-        (TaskId(1, 3), (TopicPartition("t", 3), TopicPartition("u", 9))),
-        (TaskId(2, 3), ()),
-    )
-    hosts = ((HostInfo("h", 9), (TopicPartition("t", 1),)),)
-    tasks = (TaskId(0, 1), TaskId(0, 1), TaskId(3, 258))
-    info = AssignmentInfo(version, 11, tasks, standby, hosts, hosts, 1, 5)
-    assigned_agree([*damaged(info.encode())])
-
-
-def test_a_member_that_is_cut_or_too_long_must_not_leave() -> None:
-    for version in range(1, 12):
-        blob = AssignmentInfo(version, 11, (TaskId(0, 1),), ((TaskId(1, 2), (TopicPartition("t", 2),)),)).encode()
-        wrong = [blob[:size] for size in range(len(blob))] + [blob + b"\0", blob + blob]
-        assert read_assigned([*wrong, blob]).errors.keys() == set(range(len(wrong)))

@@ -1,5 +1,6 @@
 import struct
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
@@ -115,3 +116,18 @@ def test_absurd_counts_allocate_nothing(absurd: str) -> None:
 def test_what_cannot_be_written(info: AssignmentInfo) -> None:
     with pytest.raises(LocalProtocolError):
         info.encode()
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_what_has_to_fit_exactly_has_nothing_behind_its_end(version: int) -> None:
+    blob = full(version).encode()
+    assert AssignmentInfo.decode(blob, exactly=True) == AssignmentInfo.decode(blob + b"\0")
+    with pytest.raises(RemoteProtocolError, match="1 bytes are behind the end"):
+        AssignmentInfo.decode(blob + b"\0", exactly=True)
+
+
+def test_tasks_apart_leave_what_members_share() -> None:
+    info = full(11)
+    active, standby, bare = AssignmentInfo.read_tasks(info.encode())
+    assert (active, standby) == (info.active_tasks, info.standby_tasks)
+    assert AssignmentInfo.decode(bare) == replace(info, active_tasks=(), standby_tasks=())
