@@ -307,11 +307,7 @@ def _without_work(work: _Planning, cluster: shared.ClusterView, topology: Topolo
 
 
 def _assignments(raw: shared.RawGroup, blobs: list[bytes]) -> tuple[tuple[str, bytes], ...]:
-    own = sending.own_assignment()
-    findings = sending.validate_own(own)
-    if findings:
-        raise shared.RefusalError(shared.RefusalCause.PLAN, findings[0])
-    theirs = iter(blobs)
+    own, theirs = sending.own_assignment(), iter(blobs)
     return tuple((m.member_id, own if m.member_id in raw.own_member_ids else next(theirs)) for m in raw.members)
 
 

@@ -181,7 +181,7 @@ def _read_tasks(reader: Reader, version: int) -> tuple[TaskId, ...]:
 
 def _read_task(reader: Reader, version: int) -> TaskId:
     if version < _NAMES_FROM:
-        return TaskId(*reader.record(_PAIR))
+        return TaskId(reader.int32(), reader.int32())
     subtopology, partition, units = reader.record(_TASK)
     if not units:
         return TaskId(subtopology, partition)

@@ -1,17 +1,20 @@
-"""Task movements: tasks stay where their state is until their intended process has caught up.
+"""HighAvailabilityTaskAssignor (KIP-441), as shipped: docs/internals/streams.md#highavailabilitytaskassignor.
 
-A port of TaskMovement (docs/internals/streams.md#highavailabilitytaskassignor). The placement states where everything
-should end up. A movement returns an active task or a standby to a process that has its state now, and lets the intended
-process warm up, as long as the budget of warm-up replicas lasts.
+It promises even numbers of stateful tasks for each thread, a process that has caught up for each of them, and then as
+few source partitions from other racks as possible (KIP-925). Its steps are those of `assign_high_availability`:
 
-HighAvailabilityTaskAssignor (KIP-441), as shipped: docs/internals/streams.md#highavailabilitytaskassignor.
+1. stateful actives round robin, balanced, and exchanged for racks;
+2. standbys by tags or on the lightest processes, and exchanged for racks;
+3. movements: tasks stay where their state is until their intended process has caught up (`Movements`, a port of
+   TaskMovement);
+4. stateless tasks on the least loaded processes, and exchanged for racks.
 
-Stateful actives round robin and balanced, standbys, movements back to where the state is, then stateless tasks on the
-least loaded processes. The racks of KIP-925 are a hook at the three places where Kafka optimises them.
+Example: tasks 0_0 and 0_1 run on process 1, and process 2 joins without state. Step 1 gives 0_1 to process 2; step 3
+leaves it on process 1 and makes process 2 warm up, and the plan asks for a probing rebalance.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
@@ -20,7 +23,7 @@ from bellwether_kafka.assignors.shared import BoolArray, IntArray, LongArray, Pr
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.placing.placement import Placement, balance_actives
 from bellwether_kafka.assignors.streams.placing.racks import RackOptimiser
-from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys, tag_rule
+from bellwether_kafka.assignors.streams.placing.standby import missing_standbys, tag_rule
 from bellwether_kafka.protocol.primitives import uuid_hash
 
 Hashes = Callable[[], Sequence[int]]
@@ -159,85 +162,41 @@ STATEFUL_COSTS = (10, 1)  # of traffic, and of leaving the process that the plac
 STATELESS_COSTS = (1, 0)
 
 
-class HighAvailability:
-    """One assignment. The parts that a policy may replace are separate methods."""
+def assign_high_availability(
+    view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None
+) -> StreamsPlan:
+    """Returns the plan of the shipped assignor: what a Java leader would decide with these inputs, process by
+    process."""
+    stateful: IntArray = np.flatnonzero(view.tasks.stateful).astype(np.int32)
+    stateless: IntArray = np.flatnonzero(~view.tasks.stateful).astype(np.int32)
+    costs, replicas = configs.rack_costs(*STATEFUL_COSTS), configs.num_standby_replicas
+    place = Placement(view)
+    # Sorted tasks round robin on sorted processes, then balanced by threads.
+    place.place_actives(stateful, np.arange(len(stateful), dtype=np.int32) % view.size)
+    balance_actives(place, stateful)
+    _optimize(place, racks, stateful, costs)
+    notes: tuple[str, ...] = ()
+    if replicas:
+        rule = tag_rule(view, configs)
+        rule.assign(place, stateful.tolist(), replicas)
+        rule.balance(place)
+        if racks is not None:
+            racks.standbys(place, rule, *costs)
+        notes = missing_standbys(view, place.standbys, stateful.tolist(), replicas)
+    lags = TaskLags.of(view, configs.acceptable_recovery_lag)
+    moves = Movements(place, lags, configs.max_warmup_replicas, hashes_of(view))
+    moved = moves.actives(stateful) + moves.standbys()
+    if len(stateless):
+        counts = np.bincount(place.owners(stateful), minlength=view.size)
+        place.place_actives(stateless, deal(counts, view.capacity, len(stateless)))
+        _optimize(place, racks, stateless, STATELESS_COSTS)
+    return place.plan(probing=moved > 0, notes=notes)
 
-    def __init__(self, view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None) -> None:
-        self.view = view
-        self.configs = configs
-        self.racks = racks
-        self.place = Placement(view)
-        self.notes: list[str] = []
-        stateful = view.tasks.stateful
-        self.stateful: IntArray = np.flatnonzero(stateful).astype(np.int32)
-        self.stateless: IntArray = np.flatnonzero(~stateful).astype(np.int32)
 
-    def assign(self) -> StreamsPlan:
-        self.place_stateful()
-        if self.racks is not None:
-            self.optimize_actives(self.stateful, *self.stateful_costs)
-        self.refine(self.stateful)
-        if self.configs.num_standby_replicas:
-            self.place_standbys()
-            wanted = self.configs.num_standby_replicas
-            self.notes += missing_standbys(self.view, self.place.standbys, self.to_copy.tolist(), wanted)
-        moved = self.move()
-        self.place_stateless()
-        if self.racks is not None:
-            self.optimize_actives(self.stateless, *STATELESS_COSTS)
-        self.refine(self.stateless)
-        return self.place.plan(probing=moved > 0, notes=tuple(self.notes))
-
-    def refine(self, tasks: IntArray) -> None:
-        """Hook for a policy to change these active tasks once they are placed. Kafka's assignor does nothing here."""
-
-    @property
-    def to_copy(self) -> IntArray:
-        """The tasks that should have all their standbys now."""
-        return self.stateful
-
-    @cached_property
-    def lags(self) -> TaskLags:
-        return TaskLags.of(self.view, self.configs.acceptable_recovery_lag)
-
-    def place_stateful(self) -> None:
-        """Places sorted tasks round robin on sorted processes, then balances them by threads."""
-        owners = np.arange(len(self.stateful), dtype=np.int32) % self.view.size
-        self.place.place_actives(self.stateful, owners)
-        balance_actives(self.place, self.stateful)
-
-    def place_standbys(self) -> None:
-        rule = tag_rule(self.view, self.configs)
-        rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
-        rule.balance(self.place)
-        self.optimize_standbys(rule)
-
-    def optimize_standbys(self, rule: StandbyRule) -> None:
-        if self.racks is not None:
-            self.racks.standbys(self.place, rule, *self.stateful_costs)
-
-    def move(self) -> int:
-        """Leaves tasks where their state is for now. Returns how many are not yet where they should end up."""
-        moves = Movements(self.place, self.lags, self.configs.max_warmup_replicas, hashes_of(self.view))
-        return moves.actives(self.stateful) + moves.standbys()
-
-    def place_stateless(self) -> None:
-        """Places each task in order on the process with the fewest active tasks per thread."""
-        if not len(self.stateless):
-            return
-        counts = np.bincount(self.place.owners(self.stateful), minlength=self.view.size)
-        self.place.place_actives(self.stateless, deal(counts, self.view.capacity, len(self.stateless)))
-
-    @property
-    def stateful_costs(self) -> tuple[int, int]:
-        return self.configs.rack_costs(*STATEFUL_COSTS)
-
-    def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
-        if self.racks is None or not len(tasks):
-            return
-        active = np.array(self.place.active, dtype=np.int32)
-        owners = self.racks.actives(active, tasks, traffic_cost, non_overlap_cost)[tasks]
-        self.place.replace_actives(tasks, owners)
+def _optimize(place: Placement, racks: RackOptimiser | None, tasks: IntArray, costs: tuple[int, int]) -> None:
+    """Exchanges these placed tasks for the sake of racks."""
+    if racks is not None and len(tasks):
+        place.replace_actives(tasks, racks.actives(np.array(place.active, dtype=np.int32), tasks, *costs)[tasks])
 
 
 def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
@@ -262,11 +221,3 @@ def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
 def hashes_of(view: StreamsView) -> Callable[[], list[int]]:
     """Returns a function that computes the hash codes of the processes on first use."""
     return cache(lambda: [uuid_hash(process.process_id) for process in view.processes])
-
-
-def assign_high_availability(
-    view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None
-) -> StreamsPlan:
-    """Returns the plan of the shipped assignor: what a Java leader would decide with these inputs, process by
-    process."""
-    return HighAvailability(view, configs, racks).assign()
