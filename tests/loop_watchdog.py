@@ -1,5 +1,5 @@
-"""Sees calls that may wait for another system on the two threads that send heartbeats, and long work on that of the
-memberships (ARCHITECTURE.md, "Nothing may touch the heartbeat")."""
+"""Sees calls that may wait for another system, and long work, on the thread of the memberships, which sends heartbeats
+(ARCHITECTURE.md, "Nothing may touch the heartbeat")."""
 
 import asyncio
 import gc
@@ -13,22 +13,18 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-# How names of threads begin. They are written down here, as the runtime takes seconds to import and every test would.
-IO, MEMBERSHIP = ("kafka-io-",), ("bellwether-membership",)
-BOTH = IO + MEMBERSHIP
-EVENTS = {
-    **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), BOTH),
-    **dict.fromkeys(("subprocess.Popen", "os.system", "open"), BOTH),
-    "socket.connect": MEMBERSHIP,
-}
-METHODS: dict[tuple[Any, str], tuple[str, ...]] = {
-    **dict.fromkeys(((ssl.SSLContext, "load_cert_chain"), (ssl.SSLContext, "load_verify_locations")), BOTH),
-    **dict.fromkeys(((ssl.SSLContext, "load_default_certs"), (ssl.SSLContext, "set_default_verify_paths")), BOTH),
-    (time, "sleep"): BOTH,
-    (json.JSONEncoder, "iterencode"): MEMBERSHIP,
-    (json.JSONEncoder, "encode"): MEMBERSHIP,
-    (json.JSONDecoder, "decode"): MEMBERSHIP,
-}
+# How its name begins. It is written down here, as the runtime takes seconds to import and every test would.
+MEMBERSHIP = "bellwether-membership"
+LOOKUPS = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr")
+EVENTS = (*LOOKUPS, "subprocess.Popen", "os.system", "open", "socket.connect")
+FILES = ("load_cert_chain", "load_verify_locations", "load_default_certs", "set_default_verify_paths")
+METHODS: tuple[tuple[Any, str], ...] = (
+    *((ssl.SSLContext, name) for name in FILES),
+    (time, "sleep"),
+    (json.JSONEncoder, "iterencode"),
+    (json.JSONEncoder, "encode"),
+    (json.JSONDecoder, "decode"),
+)
 PROGRAM = (".py", ".pyc", ".json", ".so")  # modules, and the schemas that kafka-python reads once
 CALLBACK_S = 0.1  # of CPU time: other threads and programs do not count
 
@@ -42,8 +38,8 @@ def install(received: Callable[[str], None] = _seen.append) -> None:
     global _received  # noqa: PLW0603 - as the hooks, it is the process'
     _received = received
     sys.addaudithook(_receive)
-    for (owner, name), threads in METHODS.items():
-        setattr(owner, name, _reported(name, getattr(owner, name), threads))
+    for owner, name in METHODS:
+        setattr(owner, name, _reported(name, getattr(owner, name)))
     gc.callbacks.append(_collects)
     run = asyncio.Handle._run  # type: ignore[attr-defined]  # where every callback of a loop passes
     setattr(asyncio.Handle, "_run", _timed(run))  # noqa: B010 - mypy would see a method assigned
@@ -56,23 +52,24 @@ def taken() -> list[str]:
     return blocked
 
 
-def _on(threads: tuple[str, ...]) -> bool:
-    return threading.current_thread().name.startswith(threads)
+def _watched() -> bool:
+    return threading.current_thread().name.startswith(MEMBERSHIP)
 
 
 def _receive(event: str, arguments: tuple[Any, ...]) -> None:
-    threads = EVENTS.get(event)
-    if threads is None or not _on(threads):
+    if event not in EVENTS or not _watched():
         return
+    if event == "socket.connect" and arguments[0].gettimeout() == 0:
+        return  # it does not block
     if event == "open" and (not isinstance(arguments[0], str) or arguments[0].endswith(PROGRAM)):
         return
     _report(f"{event}{arguments[:2]}")
 
 
-def _reported(name: str, call: Callable[..., Any], threads: tuple[str, ...]) -> Callable[..., Any]:
+def _reported(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(call)
     def called(*arguments: Any, **more: Any) -> Any:
-        if _on(threads):
+        if _watched():
             _report(name)
         return call(*arguments, **more)
 
@@ -82,7 +79,7 @@ def _reported(name: str, call: Callable[..., Any], threads: tuple[str, ...]) -> 
 def _timed(run: Callable[[Any], None]) -> Callable[[Any], None]:
     @wraps(run)
     def timed(handle: Any) -> None:
-        if not _on(MEMBERSHIP):
+        if not _watched():
             return run(handle)
         began = _worked_s()
         run(handle)

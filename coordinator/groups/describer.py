@@ -2,7 +2,7 @@
 requests.
 
 A thousand groups are described several times a second by what watches them: one request for each would take the
-brokers, and the I/O thread, more time than there is. Errors are per group: one that fails affects no other, and a
+brokers, and the loop, more time than there is. Errors are per group: one that fails affects no other, and a
 silent node delays no group of another.
 """
 

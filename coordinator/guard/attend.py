@@ -233,8 +233,8 @@ async def attend(process: Guarded, options: GuardOptions, echo: Echo) -> None:
     try:
         await Attendance(process, options, transport, echo).run()
     finally:
-        # Closing the transport would wait for pending connections, and the guard exits now anyway.
         connecting.cancel()
+        await transport.close()
 
 
 async def _connect(transport: Transport, echo: Echo) -> None:

@@ -4,7 +4,6 @@ running."""
 import asyncio
 import gc
 import math
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -27,7 +26,6 @@ class LoopWatch:
     def __init__(self, clock: Callable[[], float] = clocks.monotonic) -> None:
         self._clock = clock
         self._turned = math.inf  # while the loop is not measured
-        self.threads: tuple[threading.Thread, ...] = ()  # without which the loop waits for ever
         self._late: deque[tuple[float, float]] = deque(maxlen=int(WINDOW_S / INTERVAL_S))
 
     async def run(self) -> None:
@@ -39,7 +37,7 @@ class LoopWatch:
                 await asyncio.sleep(INTERVAL_S)
                 self.turned(due)
         finally:
-            self._turned, self.threads = math.inf, ()
+            self._turned = math.inf
 
     def turned(self, due: float) -> None:
         """Records that the loop runs now, although this turn was due at `due`."""
@@ -53,10 +51,7 @@ class LoopWatch:
         return max([*recent, now - self._turned - INTERVAL_S, 0.0])
 
     def stuck(self) -> str | None:
-        """Returns a sentence if the loop has not run for long, or waits for a thread that has ended, else None."""
-        ended = next((thread.name for thread in self.threads if not thread.is_alive()), None)
-        if ended is not None:
-            return f"the thread {ended} has ended; its error is on stderr"
+        """Returns a sentence if the loop has not run for long, else None."""
         idle_s = self._clock() - self._turned
         return f"the event loop has not run for {idle_s:.0f} s" if idle_s > STUCK_S else None
 

@@ -11,13 +11,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from bellwether_kafka.coordinator import clocks, membership
 
 THREAD = "bellwether-membership"
 
 Loop = asyncio.AbstractEventLoop
+T = TypeVar("T")
 
 
 def hand_over(loop: Loop, function: Callable[..., object], *arguments: object) -> None:
@@ -25,6 +26,11 @@ def hand_over(loop: Loop, function: Callable[..., object], *arguments: object) -
     ended."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *arguments)
+
+
+async def on_loop(loop: Loop, work: Coroutine[Any, Any, T]) -> T:
+    """Returns what a coroutine returns that runs on this loop, which may be that of another thread."""
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
 @asynccontextmanager
@@ -106,7 +112,7 @@ class MembershipDriver:
     async def leave(self, reason: str) -> None:
         """Sends LeaveGroup if necessary, when the process can do nothing more for the group. Returns after the
         answer."""
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._leave(reason), self._loop))
+        await on_loop(self._loop, self._leave(reason))
 
     def close(self) -> None:
         """Cancels running requests and drops the group's join connections."""

@@ -1,7 +1,7 @@
 """Runs all groups of a process: creates, starts and stops runners and observers.
 
-The memberships of all groups have a transport of their own, so that no answer to anything else is read on the I/O
-thread that sends heartbeats. The rest of the process shares another transport and a cluster reader.
+The memberships of all groups have a transport of their own on their own loop, so that no answer to anything else is
+read where heartbeats are sent. The rest of the process shares another transport and a cluster reader.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from bellwether_kafka.coordinator.runtime.group_watch import GroupWatches
 from bellwether_kafka.coordinator.runtime.lead_memory import LeadMemory
 from bellwether_kafka.coordinator.runtime.led_groups import GroupsConfig, LedGroups
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, in_background
-from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
+from bellwether_kafka.coordinator.runtime.membership_driver import Loop, MembershipDriver, on_loop
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.outside import Outside
@@ -116,18 +116,17 @@ class Service:
             heartbeats = self._outside.transport(self._config.properties) if self._config.led else transport
         except wire.ClientConfigError as error:
             return ServiceOutcome(membership.EXIT_CONFIG, (str(error),))
-        transports = {transport, heartbeats}
         if handle_signals:
             self._listen()
-        try:
-            if not await self.connecting.connect(transports):
-                return ServiceOutcome(0)
-            self.loop_watch.threads = tuple(each.thread for each in transports if each.thread is not None)
-            async with self._outside.memberships(self.loop_watch.run()) as loop:
+        async with self._outside.memberships(self.loop_watch.run()) as loop:
+            loops = {heartbeats: loop, transport: asyncio.get_running_loop()}
+            try:
+                if not await self.connecting.connect(_start(each, own) for each, own in loops.items()):
+                    return ServiceOutcome(0)
                 drivers = partial(MembershipDriver, transport=heartbeats, loop=loop, turns=membership.SearchTurns())
                 return await self._run(transport, drivers)
-        finally:
-            await asyncio.gather(*(started.close() for started in transports))
+            finally:
+                await asyncio.gather(*(on_loop(own, each.close()) for each, own in loops.items()))
 
     def stop(self) -> None:
         """Stops as SIGTERM does: every group is handed to a standby, is left, or keeps its session, and `run` returns.
@@ -324,3 +323,7 @@ class Service:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGUSR1, self.leave_all)
+
+
+def _start(transport: wire.Transport, loop: Loop) -> Callable[[int], Awaitable[None]]:
+    return lambda timeout_ms: on_loop(loop, transport.start(timeout_ms))

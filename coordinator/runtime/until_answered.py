@@ -61,9 +61,10 @@ class Connecting:
         self.stopping = asyncio.Event()
         self.trouble = ""
 
-    async def connect(self, transports: Iterable[Transport]) -> bool:
-        """Connects all transports, however long that takes. Returns False if the process is to stop instead."""
-        asked, stop = tuple(transports), asyncio.create_task(self.stopping.wait())
+    async def connect(self, starts: Iterable[Callable[[int], Awaitable[None]]]) -> bool:
+        """Connects transports by their `start`, however long that takes. Returns False if the process is to stop
+        instead."""
+        asked, stop = tuple(starts), asyncio.create_task(self.stopping.wait())
         try:
             for pause_s in pauses(CONNECT_AGAIN_S, CONNECT_AGAIN_S_MAX):
                 if self.stopping.is_set():
@@ -83,9 +84,9 @@ class Connecting:
             stop.cancel()
 
 
-async def _attempt(transports: Iterable[Transport]) -> str:
+async def _attempt(starts: Iterable[Callable[[int], Awaitable[None]]]) -> str:
     """Returns why one of them is not connected, "" if all are."""
-    outcomes = await asyncio.gather(*(each.start(CONNECT_TIMEOUT_MS) for each in transports), return_exceptions=True)
+    outcomes = await asyncio.gather(*(start(CONNECT_TIMEOUT_MS) for start in starts), return_exceptions=True)
     for error in outcomes:
         if isinstance(error, UnreachableError):
             return str(error)

@@ -4,6 +4,7 @@ librdkafka's mock is no real broker (see `tests/kit/brokers.py`); what it cannot
 test_membership_broker.
 """
 
+import asyncio
 import threading
 import time
 from collections.abc import Mapping
@@ -146,12 +147,16 @@ class NotedTransport(EmbeddedTransport):
             self.heartbeats.append(time.monotonic())
         return answer
 
+    async def start(self, timeout_ms: int = 10_000) -> None:
+        self.loop = asyncio.get_running_loop()
+        await super().start(timeout_ms)
+
     def block(self, ended: threading.Event) -> None:
-        """Keeps the I/O thread busy, as reading a large answer does."""
-        self._soon(lambda: ended.wait(30))
+        """Keeps the loop busy, as reading a large answer does."""
+        self.loop.call_soon_threadsafe(ended.wait, 30)
 
 
-def test_heartbeats_go_on_while_the_io_thread_of_everything_else_is_busy() -> None:
+def test_heartbeats_go_on_while_the_loop_of_everything_else_is_busy() -> None:
     group, NotedTransport.made = "group-busy", []
     with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
         cluster.create_topic("orders", PARTITIONS, 3)

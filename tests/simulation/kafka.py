@@ -76,10 +76,6 @@ class Transport(wire.Transport):
         self.pins_version = True
         self.broker_version = RELEASE
 
-    @property
-    def thread(self) -> None:
-        return None
-
     async def start(self, timeout_ms: int = 10_000) -> None:
         """Finds brokers at once."""
 

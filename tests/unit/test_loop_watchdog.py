@@ -1,4 +1,4 @@
-"""The watchdog of the threads that send heartbeats sees what it is for, and nothing else."""
+"""The watchdog of the thread that sends heartbeats sees what it is for, and nothing else."""
 
 import asyncio
 import gc
@@ -19,17 +19,12 @@ from tests.paths import ROOT
 from tests.watched_process import MARK
 
 THREAD = "bellwether-membership"
-
-IO = "kafka-io-bellwether"
 BLOCKING: dict[str, Callable[[Path], object]] = {
     "getaddrinfo": lambda _: socket.getaddrinfo("127.0.0.1", 9092),
     "open": lambda folder: (folder / "ca.pem").write_text(""),
     "Popen": lambda _: subprocess.run(["true"], check=True),
     "load_verify_locations": lambda _: load_missing(),
     "sleep": lambda _: time.sleep(0.001),
-}
-# The I/O thread is there for sockets, and the library reads its schemas.
-OF_MEMBERSHIPS: dict[str, Callable[[Path], object]] = {
     "connect": lambda _: connect(),
     "encode": lambda _: json.dumps({}),
     "decode": lambda _: json.loads("{}"),
@@ -66,24 +61,25 @@ def run(work: Callable[[], object], name: str) -> list[str]:
     return loop_watchdog.taken()
 
 
-@pytest.mark.parametrize("thread", [IO, THREAD])
 @pytest.mark.parametrize("call", BLOCKING)
-def test_a_blocking_call_on_a_thread_of_heartbeats_is_seen(thread: str, call: str, tmp_path: Path) -> None:
-    seen = run(lambda: BLOCKING[call](tmp_path), thread)
-    assert any(call in each for each in seen)
-    assert __file__ in "".join(seen)
-
-
-@pytest.mark.parametrize("call", OF_MEMBERSHIPS)
 def test_what_the_loop_of_the_memberships_must_not_do_is_seen(call: str, tmp_path: Path) -> None:
-    seen = run(lambda: OF_MEMBERSHIPS[call](tmp_path), THREAD)
+    seen = run(lambda: BLOCKING[call](tmp_path), THREAD)
     assert any(call in each for each in seen)
-    assert run(lambda: OF_MEMBERSHIPS[call](tmp_path), IO) == []
 
 
-@pytest.mark.parametrize("call", BLOCKING | OF_MEMBERSHIPS)
+def test_connections_that_do_not_block_are_its_own() -> None:
+    async def connect_on_the_loop() -> None:
+        with socket.socket() as connection:
+            connection.setblocking(False)
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", 1))
+
+    assert run(lambda: asyncio.run(connect_on_the_loop()), THREAD) == []
+
+
+@pytest.mark.parametrize("call", BLOCKING)
 def test_the_same_call_elsewhere_is_not(call: str, tmp_path: Path) -> None:
-    assert run(lambda: (BLOCKING | OF_MEMBERSHIPS)[call](tmp_path), "bellwether-addresses") == []
+    assert run(lambda: BLOCKING[call](tmp_path), "bellwether-addresses") == []
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from bellwether_kafka.coordinator.kafka.client.cluster import ClusterReader, ClusterUnreachableError
 from bellwether_kafka.coordinator.kafka.client.librdkafka import DENIED
-from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError, release_of_versions
+from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError, release_of
 from bellwether_kafka.coordinator.membership import Node, SizeLimit
 from bellwether_kafka.protocol.primitives import whole_number
 
@@ -109,7 +109,7 @@ class AskSupported:
         versions: Mapping[int, tuple[int, int]] = {
             key.api_key: (key.min_version, key.max_version) for key in response.api_keys
         }
-        release = release_of_versions(BrokerVersionData(api_versions=versions))
+        release = release_of(BrokerVersionData(api_versions=versions))
         epoch = getattr(response, "finalized_features_epoch", None)
         if epoch is None or epoch < 0:
             return Supported(release)

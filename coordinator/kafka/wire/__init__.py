@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.kafka.wire.client_properties import (
     client_config,
     librdkafka_properties,
 )
-from bellwether_kafka.coordinator.kafka.wire.connections import release_of_versions
+from bellwether_kafka.coordinator.kafka.wire.connection import release_of
 from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     BROKER_PROTOCOLS,
     OWN_ASSIGNORS,

@@ -1,7 +1,8 @@
-"""Translates librdkafka's properties for kafka-python, so that one property map configures both Kafka clients.
+"""Translates librdkafka's properties for `connections` and kafka-python's SASL mechanisms, so that one property map
+configures both Kafka clients.
 
-A property that kafka-python does not support is refused by name, because silently ignoring a security property would be
-dangerous. Bellwether's own properties start with "bellwether." and are not passed to librdkafka.
+A property without an equivalent is refused by name, because silently ignoring a security property would be dangerous.
+Bellwether's own properties start with "bellwether." and are not passed to librdkafka.
 """
 
 import difflib
@@ -19,7 +20,7 @@ from bellwether_kafka.protocol.primitives import whole_number
 OWN_PREFIX = "bellwether."
 API_VERSION = "bellwether.api.version"
 
-RECEIVE_BYTES_MAX = 100_000_000  # a JoinGroup answer holds every subscription; kafka-python's own limit is 1 MB
+RECEIVE_BYTES_MAX = 100_000_000  # a JoinGroup answer holds every subscription
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
 CALLBACK = "oauth_cb"
@@ -29,7 +30,7 @@ LIBRDKAFKA_DEFAULTS = {"socket.timeout.ms": "10000"}
 KEEPER = "_tokens"  # key of `client_config` for `transport`, which wraps the keeper for kafka-python
 KEYTAB = "_keytab"  # likewise: (file, principal) for the login before the first connection
 
-# Properties that concern only confluent-kafka, or set what kafka-python does anyway.
+# Properties that concern only confluent-kafka, or set what is done anyway.
 IGNORED = frozenset(
     {
         "allow.auto.create.topics",
@@ -38,7 +39,7 @@ IGNORED = frozenset(
         "debug",
         "log_level",
         "metadata.max.age.ms",
-        "sasl.kerberos.keytab",  # this and the next three: kafka-python uses tickets that `kerberos` or librdkafka get
+        "sasl.kerberos.keytab",  # this and the next three: group requests use tickets that `kerberos` or librdkafka get
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin",
         "sasl.kerberos.principal",
@@ -97,8 +98,8 @@ def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the keyword arguments for kafka-python's connection manager. Raises ClientConfigError, which names the
-    property that is missing, or all that are unknown or unusable."""
+    """Returns the settings of `Transport`, by kafka-python's names. Raises ClientConfigError, which names the property
+    that is missing, or all that are unknown or unusable."""
     config: dict[str, Any] = {"client_id": CLIENT_ID, "receive_message_max_bytes": RECEIVE_BYTES_MAX}
     wrong = []
     for name, value in properties.items():
@@ -196,6 +197,9 @@ def check_tls_files(config: Mapping[str, Any]) -> None:
     trust = config.get("ssl_cafile")
     if trust:
         _loaded("ssl.ca.location", trust, lambda context: context.load_verify_locations(cafile=trust))
+    revoked = config.get("ssl_crlfile")
+    if revoked:
+        _loaded("ssl.crl.location", revoked, lambda context: context.load_verify_locations(cafile=revoked))
     chain, key, password = (config.get(name) for name in ("ssl_certfile", "ssl_keyfile", "ssl_password"))
     if key and not chain:
         raise ClientConfigError("ssl.key.location is set without ssl.certificate.location; set both.")

@@ -1,6 +1,5 @@
 """Translates commands into kafka-python's request messages, and its responses into events. Belongs to `transport`."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +14,7 @@ PROTOCOL_TYPE = "consumer"
 GROUP_KEY_TYPE = 0
 # Texts of TLS errors: Bellwether refuses the broker, or the broker refuses Bellwether, in TLS 1.3 after the handshake.
 TLS_REFUSALS = ("Handshake failed", "_ALERT_")
-NOT_CONNECTED = ("unable to connect", "DNS Resolution failure")  # in the library's sentences
-_ELAPSED = re.compile(r" after \d+ ms")
+NOT_CONNECTED = ("unable to connect", "DNS Resolution failure")  # in the sentences of `connections`
 
 
 def failure_of(error: BaseException) -> membership.Failure:
@@ -34,7 +32,7 @@ def failure_of(error: BaseException) -> membership.Failure:
             return membership.Failure.UNSUPPORTED
         case kafka_errors.KafkaTimeoutError() | kafka_errors.RequestTimedOutError():
             return membership.Failure.TIMED_OUT
-        case kafka_errors.KafkaConnectionError() | kafka_errors.NodeNotReadyError() | OSError():
+        case kafka_errors.KafkaConnectionError() | OSError():
             return membership.Failure.DISCONNECTED
         case kafka_errors.KafkaProtocolError() | ValueError() | TypeError() | LookupError():
             return membership.Failure.MALFORMED
@@ -42,9 +40,9 @@ def failure_of(error: BaseException) -> membership.Failure:
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns the text of an exception of the library, without a time that differs each time: a reason is logged when
-    it changes."""
-    return _ELAPSED.sub("", str(error)) or type(error).__name__
+    """Returns the text of an exception, which has no time that differs each time: a reason is logged when it
+    changes."""
+    return str(error) or type(error).__name__
 
 
 def reason_at_advertised(error: BaseException, node: membership.Node, servers: Sequence[str]) -> str:

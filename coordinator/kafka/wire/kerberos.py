@@ -1,8 +1,7 @@
 """SASL/GSSAPI for both Kafka clients from one property map: what each needs, and one login from a keytab.
 
-Both libraries use the system's Kerberos: tickets are in the usual cache (KRB5CCNAME). With a keytab, `kinit` fills the
-cache before the first connection. librdkafka then repeats that at its own interval; kafka-python uses the tickets
-in the cache.
+Both use the system's Kerberos: tickets are in the usual cache (KRB5CCNAME). With a keytab, `kinit` fills the cache
+before the first connection. librdkafka then repeats that at its own interval; group requests use what is in the cache.
 """
 
 import importlib.util

@@ -1,10 +1,11 @@
 """Calls that may wait for other systems than brokers: addresses, tokens, tickets, certificate files.
 
-Rule: the I/O thread sends heartbeats and never makes a call that may wait for another system. Such calls run in daemon
-threads with a deadline, which unlike those of concurrent.futures do not keep the process alive. While a new answer is
-late, the last one is used.
+Rule: the loop of a client sends heartbeats and never makes a call that may wait for another system. Such calls run in
+daemon threads with a deadline, which unlike those of concurrent.futures do not keep the process alive. While a new
+answer is late, the last one is used.
 """
 
+import asyncio
 import queue
 import threading
 from collections.abc import Callable, Hashable
@@ -12,11 +13,11 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from kafka import errors as kafka_errors
-from kafka.future import Future
-
-from bellwether_kafka.coordinator import clocks
 
 IDLE_S = 30.0
+GRACE_S = 0.1  # how long to wait for a new answer if there is an older one
+
+T = TypeVar("T")
 
 
 class DaemonThreads:
@@ -56,100 +57,90 @@ class DaemonThreads:
                     self._unfinished -= 1
 
 
-GRACE_S = 0.1  # how long to wait for a new answer if there is an older one
-
-T = TypeVar("T")
-
-
 class OutsideCalls:
-    """Calls of one kind. Each kind has its own threads, so calls that hang do not delay another kind. For the I/O
-    thread only.
+    """Calls of one kind. Each kind has its own threads, so calls that hang do not delay another kind. For one event
+    loop.
 
     At most `most` run at a time; further ones wait, each until its own deadline.
     """
 
-    def __init__(self, net: Any, kind: str, most: int) -> None:
-        self._net = net
+    def __init__(self, kind: str, most: int) -> None:
         self._kind = kind
         self._threads = DaemonThreads(kind, most)
 
     async def result(self, call: Callable[[], T], until: float) -> T:
-        """Returns or raises what the call does; KafkaTimeoutError after `until` (monotonic, seconds)."""
-        value: T = await self.by(until, self.begin(call))
-        return value
+        """Returns or raises what the call does; KafkaTimeoutError after `until`, in seconds of the loop's clock."""
+        return await self.by(until, self.begin(call))
 
-    def begin(self, call: Callable[[], T]) -> Any:
-        """Starts the call. Returns the library's Future, which is resolved on the I/O thread."""
-        outcome = Future()
+    def begin(self, call: Callable[[], T]) -> "asyncio.Future[T]":
+        """Starts the call, whose outcome need not be awaited."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[T] = loop.create_future()
+        outcome.add_done_callback(_seen)
 
         def job() -> None:
             try:
                 value = call()
-            except BaseException as error:  # noqa: BLE001 - handed to the coroutine that waits
-                self._hand_over(outcome.failure, error)
+            except BaseException as error:  # noqa: BLE001 - raised by whoever awaits the outcome
+                _hand_over(loop, outcome, outcome.set_exception, error)
             else:
-                self._hand_over(outcome.success, value)
+                _hand_over(loop, outcome, outcome.set_result, value)
 
         self._threads.add(job)
         return outcome
 
-    async def by(self, until: float, outcome: Any) -> Any:
-        """Returns or raises the Future's outcome. Raises KafkaTimeoutError if it has none by `until`."""
-        if outcome.is_done:
-            return await outcome
-        first = Future()
+    async def by(self, until: float, outcome: "asyncio.Future[T]") -> T:
+        """Returns or raises the outcome. Raises KafkaTimeoutError if there is none by `until`."""
+        left_s = until - asyncio.get_running_loop().time()
+        if not outcome.done():
+            await asyncio.wait((outcome,), timeout=left_s)
+        if not outcome.done():
+            raise kafka_errors.KafkaTimeoutError(f"the {self._kind} did not come in time")
+        return outcome.result()
 
-        def settle(error: Exception | None, value: object = None) -> None:
-            if first.is_done:
-                return
-            if error is not None:
-                first.failure(error)
-            else:
-                first.success(value)
 
-        late = kafka_errors.KafkaTimeoutError(f"the {self._kind} did not come in time")
-        timer = self._net.call_at(until, lambda: settle(late))
-        outcome.add_callback(lambda value: settle(None, value))
-        outcome.add_errback(settle)
-        try:
-            return await first
-        finally:
-            self._net.cancel(timer)
+def _seen(outcome: "asyncio.Future[Any]") -> None:
+    """Keeps asyncio from logging an error that nobody awaits any more."""
+    if not outcome.cancelled():
+        outcome.exception()
 
-    def _hand_over(self, settle: Callable[[Any], object], value: object) -> None:
-        def run() -> None:
+
+def _hand_over(
+    loop: asyncio.AbstractEventLoop, outcome: "asyncio.Future[Any]", settle: Callable[[Any], None], value: object
+) -> None:
+    def run() -> None:
+        if not outcome.done():
             settle(value)
 
-        with suppress(Exception):  # the I/O thread has ended, so nothing waits for the outcome
-            self._net.call_soon_threadsafe(run)
+    with suppress(RuntimeError):  # the loop has ended, so nothing waits for the outcome
+        loop.call_soon_threadsafe(run)
 
 
 class LastGood(Generic[T]):
     """Keeps the last good answer for each key. One call for a key runs at a time. If it is late or fails, the previous
-    answer is used. For the I/O thread only."""
+    answer is used. For one event loop."""
 
     def __init__(self, calls: OutsideCalls) -> None:
         self._calls = calls
         self._kept: dict[Hashable, T] = {}
-        self._running: dict[Hashable, Any] = {}
+        self._running: dict[Hashable, asyncio.Future[T]] = {}
 
     async def of(self, key: Hashable, call: Callable[[], T], until: float) -> T:
         """Returns the newest answer. Raises the call's error, or KafkaTimeoutError, only if there is none."""
         outcome = self._running.get(key) or self._begin(key, call)
         if key not in self._kept:
-            answer: T = await self._calls.by(until, outcome)
-            return answer
+            return await self._calls.by(until, outcome)
         with suppress(Exception):  # whatever the error, the last good answer is used
-            await self._calls.by(min(until, clocks.monotonic() + GRACE_S), outcome)
+            return await self._calls.by(min(until, asyncio.get_running_loop().time() + GRACE_S), outcome)
         return self._kept[key]
 
-    def _begin(self, key: Hashable, call: Callable[[], T]) -> Any:
+    def _begin(self, key: Hashable, call: Callable[[], T]) -> "asyncio.Future[T]":
         outcome = self._running[key] = self._calls.begin(call)
 
-        def keep(value: T) -> None:
-            self._kept[key] = value
+        def keep(done: "asyncio.Future[T]") -> None:
             self._running.pop(key, None)
+            if not done.cancelled() and done.exception() is None:
+                self._kept[key] = done.result()
 
-        outcome.add_callback(keep)
-        outcome.add_errback(lambda _: self._running.pop(key, None))
+        outcome.add_done_callback(keep)
         return outcome

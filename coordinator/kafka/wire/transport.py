@@ -1,27 +1,26 @@
-"""Group requests over kafka-python's connection manager. Only this package uses that library.
+"""Group requests, and others, over named connections. One client is for one event loop: the memberships have one on
+their own loop, all else of the process another.
 
-The library has its own coroutine loop. One IO thread runs it for all groups; asyncio callers hand a request over and
-get a frozen answer back. There is one connection for each broker for short requests, shared by all groups, and one for
-each group for JoinGroup and SyncGroup, because brokers park these together with all requests that follow on the
-connection (docs/internals/broker-behaviour.md#parked-requests). The library's bootstrap list is used only at the start.
+There is one connection for each broker for short requests, shared by all groups, and one for each group for JoinGroup
+and SyncGroup, because brokers park these together with all requests that follow on the connection
+(docs/internals/broker-behaviour.md#parked-requests).
 """
 
 import asyncio
-import logging
-import socket
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
-from kafka.net.selector import NetworkSelector
+from kafka import errors as kafka_errors
+from kafka.protocol.broker_version_data import BrokerVersionData
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka.wire import describe_groups, node_requests, temporary_members
 from bellwether_kafka.coordinator.kafka.wire.client_properties import KEEPER, KEYTAB, check_login, client_config
-from bellwether_kafka.coordinator.kafka.wire.connections import Connections, release_of
+from bellwether_kafka.coordinator.kafka.wire.connection import release_of
+from bellwether_kafka.coordinator.kafka.wire.connections import Connections
 from bellwether_kafka.coordinator.kafka.wire.describe_groups import BrokerGroup, BrokerProtocol, SentTopology
 from bellwether_kafka.coordinator.kafka.wire.group_messages import (
     answer,
@@ -31,7 +30,8 @@ from bellwether_kafka.coordinator.kafka.wire.group_messages import (
     reason_of,
     unreachable,
 )
-from bellwether_kafka.coordinator.kafka.wire.kerberos import KerberosError, log_in
+from bellwether_kafka.coordinator.kafka.wire.kerberos import KerberosError
+from bellwether_kafka.coordinator.kafka.wire.logins import Logins
 from bellwether_kafka.coordinator.kafka.wire.node_requests import (
     AnyCommitted,
     DescribeMany,
@@ -40,30 +40,23 @@ from bellwether_kafka.coordinator.kafka.wire.node_requests import (
     InSync,
     ListAllGroups,
 )
-from bellwether_kafka.coordinator.kafka.wire.tokens import TokenError, TokenKeeper
+from bellwether_kafka.coordinator.kafka.wire.tokens import TokenError
 from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 
 T = TypeVar("T")
-
-IN_FLIGHT_MAX = 10_000  # heartbeats of all groups on one broker; the library pauses a connection at its limit
-CONNECT_TIMEOUT_MS = 5_000
-CONNECT_TIMEOUT_MAX_MS = 10_000
-RECONNECT_MAX_MS = 2_000
-REQUEST_TIMEOUT_MS = 5_000
-PAUSE_POLL_S = 0.02
-# A dead connection (a pod got another address, a firewall dropped an idle entry) looks open to both sides. A JoinGroup
-# sent on it would wait for minutes, as long as a rebalance may take. With these options the kernel ends the connection.
-# Not every system has all of them.
-_SILENCE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}  # s, s, -, ms
-SOCKET_OPTIONS = (
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _SILENCE.items() if hasattr(socket, name)),
+GroupRequest = (
+    membership.Describe | membership.Join | membership.Sync | membership.Heartbeat | membership.Leave | membership.Evict
 )
-CLOSE_TIMEOUT_MS = 5_000
-PROBE_GROUP = "bellwether"  # any name will do: an error code is an answer
 
-log = logging.getLogger(__name__)
+DEFAULTS = {
+    "socket_connection_setup_timeout_ms": 5_000,
+    "socket_connection_setup_timeout_max_ms": 10_000,
+    "reconnect_backoff_ms": 50,
+    "reconnect_backoff_max_ms": 2_000,
+    "connections_max_idle_ms": 540_000,  # brokers close a connection after ten minutes
+}
+REQUEST_TIMEOUT_MS = 5_000
+PROBE_GROUP = "bellwether"  # any name will do: an error code is an answer
 
 
 class TransportError(Exception):
@@ -79,74 +72,64 @@ class UnreachableError(TransportError):
 
 
 class Transport:
-    """Sends the requests of all groups, from any event loop. Requests on a group's join connections (JoinGroup,
-    SyncGroup, `abandon`) must come from one loop. Close it once. Properties are librdkafka's and
-    "bellwether.api.version", which pins the broker version instead of querying it."""
+    """Sends the requests of all groups. For one event loop, from `start` or the first request to `close`. Properties
+    are librdkafka's and "bellwether.api.version", which pins the broker version instead of querying it."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        config = client_config(properties)
-        config.pop("_verify", None)
+        config = DEFAULTS | client_config(properties)
         check_login(config)
-        self._keytab: tuple[str, str] | None = config.pop(KEYTAB, None)
-        self._tokens: TokenKeeper | None = config.pop(KEEPER, None)
-        defaults: dict[str, Any] = {
-            "max_in_flight_requests_per_connection": IN_FLIGHT_MAX,
-            "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS,
-            "socket_connection_setup_timeout_max_ms": CONNECT_TIMEOUT_MAX_MS,
-            "reconnect_backoff_max_ms": RECONNECT_MAX_MS,
-            "socket_options": SOCKET_OPTIONS,
-        }
-        self._config = defaults | config
-        self._net: Any = NetworkSelector(client_id=self._config["client_id"])
-        self._connections = Connections(self._net, self._tokens, **self._config)
+        release = config.get("api_version")
+        self._config = config
+        self._logins = (
+            Logins(config, config.get(KEEPER), config.get(KEYTAB)) if config.get("sasl_mechanism") is not None else None
+        )
+        self._connections = Connections(config, BrokerVersionData(release) if release else None, self._logins)
         self._dropped_joins: dict[str, int] = {}  # how often a group has dropped its join connections
         self._lanes: dict[str, set[int]] = {}  # the join connections that a group has used since
         self._answering: set[Node | None] = set()  # brokers whose advertised address has worked
-        self._closed = False
-        self.pins_version = self._config.get("api_version") is not None
+        self.pins_version = release is not None
         self.broker_version: tuple[int, ...] = ()  # derived from the request versions that a broker supports
-
-    # ---- for the runtime (asyncio side) ------------------------------------------------------------------------
 
     async def start(self, timeout_ms: int = 10_000) -> None:
         """Connects to one bootstrap server. May be called again after UnreachableError, which it raises."""
         try:
-            if self._keytab is not None:
-                await asyncio.to_thread(log_in, *self._keytab)
-            if self._tokens is not None:
-                await asyncio.to_thread(self._tokens.token)
+            if self._logins is not None:
+                await self._logins.prepare()
         except (KerberosError, TokenError) as none:
             raise UnreachableError(Failure.AUTHENTICATION, str(none)) from None
-        self._net.start()
+        except kafka_errors.KafkaTimeoutError as late:
+            why = self._unreachable(str(late), Failure.AUTHENTICATION)
+            raise UnreachableError(Failure.AUTHENTICATION, why) from None
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                connection, error = await self._on_io_thread(self._connections.any_broker)
+                connection = await self._connections.any_broker()
         except TimeoutError:
             raise UnreachableError(Failure.TIMED_OUT, self._unreachable("no answer in time")) from None
-        if error is not None:
+        except Exception as error:  # noqa: BLE001 - whatever TLS, SASL and the library raise
             failure = failure_of(error)
-            raise UnreachableError(failure, self._unreachable(reason_of(error), failure))
-        self.broker_version = release_of(connection)
+            raise UnreachableError(failure, self._unreachable(reason_of(error), failure)) from None
+        self.broker_version = release_of(connection.versions)
         # A listener that requires a login answers ApiVersions without one, and closes at the first real request.
         reply = await self.request(membership.FindCoordinator(0, PROBE_GROUP, timeout_ms))
         if isinstance(reply, RequestFailed) and reply.failure is Failure.DISCONNECTED:
             why = "the connection was closed at the first request"
             raise UnreachableError(Failure.AUTHENTICATION, self._unreachable(why, Failure.AUTHENTICATION))
 
-    @property
-    def thread(self) -> threading.Thread | None:
-        """The I/O thread since `start`. No request is answered after it has ended."""
-        return cast("threading.Thread | None", self._net._io_thread)  # noqa: SLF001 - not shown otherwise
-
     async def request(self, command: membership.Request) -> membership.Answer | RequestFailed:
         """Sends one request on its connection. Never raises for errors of a broker or the network. Cancelling it does
         not free the connection of a parked JoinGroup; use `abandon`."""
-        key = self._key(command)
-        reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
-        if error is None:
-            self._answering.add(getattr(command, "node", None))
-            return cast("membership.Answer", reply)
-        return RequestFailed(command.request_id, failure_of(error), self._reason(error, getattr(command, "node", None)))
+        node = None
+        try:
+            if isinstance(command, membership.FindCoordinator):
+                connection = await self._connections.any_broker(command.attempt)
+            else:
+                node = command.node
+                connection = self._connections.named(self._key(command), node)
+            reply = await connection.send(message(command), command.timeout_ms, partial(answer, command))
+        except Exception as error:  # noqa: BLE001 - whatever TLS, SASL and the library raise
+            return RequestFailed(command.request_id, failure_of(error), self._reason(error, node))
+        self._answering.add(node)
+        return reply
 
     def abandon(self, group_id: str) -> None:
         """Drops the group's join connections, and with them the requests that the broker has parked. The next request
@@ -154,7 +137,7 @@ class Transport:
         number = self._dropped_joins.get(group_id, 0)
         self._dropped_joins[group_id] = number + 1
         for lane in self._lanes.pop(group_id, set()):
-            self._soon(partial(self._connections.drop, _join_key(group_id, number, lane)))
+            self._connections.drop(_join_key(group_id, number, lane))
 
     async def describe_group(self, group_id: str) -> membership.DescribeAnswer:
         """Returns state, protocol and members with metadata and assignment bytes (both empty unless Stable), from the
@@ -269,58 +252,25 @@ class Transport:
     async def _ask(self, request: node_requests.NodeRequest[T], kind: str = "") -> T:
         """Sends a request that belongs to no membership and returns its answer. Brokers answer the requests of a
         connection one after the other, so each `kind` has its own. Raises TransportError."""
-        reply, error = await self._on_io_thread(lambda: self._exchange_with_node(request, kind))
-        if error is not None:
-            raise TransportError(failure_of(error), self._reason(error, request.node))
-        self._answering.add(request.node)
-        return cast("T", reply)
+        node = request.node
+        try:
+            connection = (
+                self._connections.named(f"{_control_key(node)}{kind}", node)
+                if node is not None
+                else await self._connections.any_broker()
+            )
+            reply = await connection.send(request.message(), request.timeout_ms, request.answer)
+        except Exception as error:  # noqa: BLE001 - whatever TLS, SASL and the library raise
+            raise TransportError(failure_of(error), self._reason(error, node)) from None
+        self._answering.add(node)
+        return reply
 
     async def close(self) -> None:
-        """Closes every connection and ends the IO thread."""
-        if self._closed:
-            return
-        self._closed = True
-        self._soon(self._connections.close)
-        await asyncio.to_thread(self._shut)
+        """Closes every connection, for good."""
+        await self._connections.close()
 
-    def _shut(self) -> None:
-        self._net.stop(timeout_ms=CLOSE_TIMEOUT_MS)
-        self._net.close()
-
-    def _soon(self, action: Callable[[], object]) -> None:
-        def run() -> None:
-            action()
-
-        try:
-            self._net.call_soon_threadsafe(run)
-        except Exception:  # noqa: BLE001 - the library raises what ended its thread
-            log.debug("the IO thread has ended")
-
-    async def _on_io_thread(self, work: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
-        """Runs a coroutine of the library's kind on the IO thread. Returns its value, or its error."""
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-
-        def settle(value: object, error: BaseException | None) -> None:
-            if not outcome.done():
-                outcome.set_result((value, error))
-
-        def hand_back(value: object, error: BaseException | None) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, value, error)
-
-        async def job() -> Any:
-            return await work()
-
-        future = self._net.call_soon_with_future(job)
-        future.add_callback(lambda value: hand_back(value, None))
-        future.add_errback(lambda error: hand_back(None, error))
-        return await outcome
-
-    def _key(self, command: membership.Request) -> str:
+    def _key(self, command: GroupRequest) -> str:
         match command:
-            case membership.FindCoordinator():
-                return ""
             case membership.Join(lane=int(lane)) | membership.Evict(lane=int(lane)):
                 return self._lane_key(command.group_id, lane)
             case membership.Sync():
@@ -338,32 +288,6 @@ class Transport:
         if node is None or node in self._answering:
             return reason_of(error)
         return reason_at_advertised(error, node, self._config["bootstrap_servers"])
-
-    # ---- on the IO thread --------------------------------------------------------------------------------------
-
-    async def _exchange(self, key: str, command: membership.Request) -> Any:
-        if isinstance(command, membership.FindCoordinator):
-            connection = await self._connections.any_broker(command.attempt)
-        else:
-            connection = self._connections.named(key, command.node)
-        return answer(command, await self._send(connection, message(command), command.timeout_ms))
-
-    async def _exchange_with_node(self, request: node_requests.NodeRequest[T], kind: str) -> T:
-        node = request.node
-        connection = (
-            self._connections.named(f"{_control_key(node)}{kind}", node)
-            if node is not None
-            else await self._connections.any_broker()
-        )
-        return request.answer(await self._send(connection, request.message(), request.timeout_ms))
-
-    async def _send(self, connection: Any, sent: Any, timeout_ms: int) -> Any:
-        waited_s = 0.0
-        while connection.connected and connection.paused and waited_s * 1000 < timeout_ms:
-            # Throttled by a quota, or the write buffer is full: the library would refuse at once.
-            await self._net.sleep(PAUSE_POLL_S)
-            waited_s += PAUSE_POLL_S
-        return await connection.send_request(sent, request_timeout_ms=timeout_ms)
 
 
 def _control_key(node: Node) -> str:

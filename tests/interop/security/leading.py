@@ -55,11 +55,8 @@ def plain(cluster: KafkaCluster) -> dict[str, str]:
     return {"bootstrap.servers": cluster.bootstrap}
 
 
-def renewals(led: InstanceHarness, seen: dict[int, set[float]]) -> int:
-    """The most logins after the first that one open connection has had. `seen`: when each connection logged in."""
+def renewals(led: InstanceHarness) -> int:
+    """The most logins after the first that one open connection has had."""
     (runner,) = led.service.runners.values()
-    for connection in list(runner._transport._connections._conns.values()):
-        session = connection._reauth
-        if connection.connected and session.session_lifetime_ms:
-            seen.setdefault(id(connection), set()).add(session.authenticated_at)
-    return max((len(times) for times in seen.values()), default=0) - 1
+    open_now = list(runner._transport._connections.by_name.values())
+    return max((connection.logged_in for _, connection in open_now), default=0) - 1

@@ -9,21 +9,21 @@ from typing import Any
 
 from bellwether_kafka.coordinator.cli import app
 from bellwether_kafka.coordinator.kafka.wire import Transport, tokens
-from bellwether_kafka.coordinator.membership import Heartbeat
+from bellwether_kafka.coordinator.membership import Heartbeat, RequestFailed
 
 
 def install() -> None:
-    exchange = Transport._exchange
+    request = Transport.request
     heartbeats = os.open(os.environ["HEARTBEATS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    async def noted(transport: Transport, key: str, command: Any) -> Any:
+    async def noted(transport: Transport, command: Any) -> Any:
         sent = time.monotonic()
-        answer = await exchange(transport, key, command)
-        if isinstance(command, Heartbeat):
+        answer = await request(transport, command)
+        if isinstance(command, Heartbeat) and not isinstance(answer, RequestFailed):
             os.write(heartbeats, f"{command.group_id} {sent}\n".encode())
         return answer
 
-    setattr(Transport, "_exchange", noted)  # noqa: B010 - mypy would see a method assigned
+    setattr(Transport, "request", noted)  # noqa: B010 - mypy would see a method assigned
     if life_s := os.environ.get("UNSIGNED_LIFE_S"):
         claims = tokens.UnsecuredClaims("bellwether", int(life_s))
         setattr(tokens, "msk_token", lambda *_: tokens.unsecured_token(claims, time.time()))  # noqa: B010 - as above

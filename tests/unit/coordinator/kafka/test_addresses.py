@@ -4,7 +4,6 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -41,7 +40,6 @@ def resolve(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
 async def reached(to: Broker, times: int) -> list[float]:
     """Seconds until a heartbeat is answered over a new connection, some times."""
     transport = Transport({"bootstrap.servers": f"kafka.test:{to.port}", "bellwether.api.version": "2.3"})
-    transport._net.start()
     took = []
     try:
         for _ in range(times):
@@ -50,7 +48,7 @@ async def reached(to: Broker, times: int) -> list[float]:
             answer = await transport.request(command)
             assert not isinstance(answer, RequestFailed), answer
             took.append(time.monotonic() - began)
-            transport._soon(partial(transport._connections.drop, _control_key(command.node)))
+            transport._connections.drop(_control_key(command.node))
     finally:
         await transport.close()
     return took

@@ -40,7 +40,6 @@ async def connected(to: Broker, host: str = "127.0.0.1", **properties: str) -> A
     """A transport whose connection to the first node is open and logged in."""
     named = {name.replace("_", "."): value for name, value in properties.items()}
     transport = Transport({"bootstrap.servers": f"{host}:{to.port}", "bellwether.api.version": "2.3", **named})
-    transport._net.start()
     try:
         assert not isinstance(await heartbeat(transport, Node(1, host, to.port)), RequestFailed)
         yield transport
@@ -97,7 +96,7 @@ async def test_the_last_known_addresses_serve_while_a_name_is_resolved_for_long(
         async with connected(to, "broker-1.kafka.test") as transport:
             node = Node(1, "broker-1.kafka.test", to.port)
             slow_name.hang()
-            transport._soon(lambda: transport._connections.drop(_control_key(node)))
+            transport._connections.drop(_control_key(node))
             assert await is_answered(transport, node)
             assert slow_name.waited == 1
 
@@ -261,7 +260,6 @@ async def test_a_peer_that_never_shakes_hands_fails_within_the_connection_timeou
     async def scenario(port: int) -> None:
         properties = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": "SSL"}
         transport = Transport({**properties, "socket.connection.setup.timeout.ms": "500"})
-        transport._net.start()
         assert isinstance(await heartbeat(transport, Node(1, "127.0.0.1", port), NEVER_MS), RequestFailed)
         await transport.close()
 

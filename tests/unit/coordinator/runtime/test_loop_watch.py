@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.runtime import loop_watch, process, service
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
-from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
 from tests.paths import ROOT
 
 STUCK_S = 30.0
@@ -50,33 +49,6 @@ def test_a_loop_that_does_not_turn_is_late_now_and_stuck_later() -> None:
     assert watch.stuck() is None
     clock.now += STUCK_S
     assert watch.stuck() == "the event loop has not run for 35 s"
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-async def test_a_loop_whose_requests_are_never_answered_again_is_stuck() -> None:
-    """The thread of the brokers' connections ended by an error of its library. All loops ran, the probes passed, and no
-    heartbeat was sent any more."""
-
-    def broken() -> None:
-        raise ValueError("Invalid file descriptor: -1")
-
-    with EmbeddedCluster(brokers=1) as brokers:
-        transport = EmbeddedTransport({"bootstrap.servers": brokers.bootstrap})
-        await transport.start()
-        watch, thread = LoopWatch(), transport.thread
-        assert thread is not None
-        watch.threads = (thread,)
-        assert watch.stuck() is None
-        transport._net._poll_once = broken
-        transport._net.wakeup()
-        await asyncio.to_thread(thread.join, 10.0)
-        assert watch.stuck() == f"the thread {thread.name} has ended; its error is on stderr"
-        transport._soon(tuple)  # raised the error of the thread again
-        del transport._net._poll_once
-        transport._net._exception = transport._net._io_thread = None
-        transport._net.start()
-        await transport.close()
 
 
 @pytest.mark.slow

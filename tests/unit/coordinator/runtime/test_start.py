@@ -29,7 +29,6 @@ class Missing:
 
     def __init__(self, failure: Failure, attempts: int, *, hangs: bool = False) -> None:
         self.failure, self.attempts, self.hangs = failure, attempts, hangs
-        self.thread: None = None
         self.tried = 0
         self.closed = False
         self.has_failed = asyncio.Event()
