@@ -14,7 +14,7 @@ import numpy as np
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams
-from bellwether_kafka.assignors.streams.members import StreamsMemory, assignment_info
+from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId, TopicPartition
@@ -261,15 +261,11 @@ def _new(threads: Sequence[_Thread], racks: Sequence[str]) -> tuple[_Thread, ...
 
 def _after(thread: _Thread, decision: shared.Decision[TaskPlan], restoring: AbstractSet[CopyKey]) -> _Thread:
     """Returns the thread as it rejoins. Copies that still restore have no state yet."""
-    blob = dict(decision.assignments)[thread.member_id]
-    info = assignment_info(blob)
-    standby = tuple(task for task, _ in info.standby_tasks) if info is not None else ()
-    active = tuple(dict.fromkeys(info.active_tasks)) if info is not None else ()
+    active, standby = decision.plan.tasks_of(thread.member_id)
     table, process = decision.plan.view.tasks, thread.info.process_id
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
     reached = {task: 0 if (process, task) in restoring else total for task, total in end.items()}
-    rejoined = _holding(thread, decision, HeldTasks(active, standby), reached)
-    return replace(rejoined, owned=messages.ConsumerProtocolAssignment.decode(blob).partitions)
+    return _holding(thread, decision, HeldTasks(active, standby), reached)
 
 
 def _restoring(decision: shared.Decision[TaskPlan]) -> dict[CopyKey, int]:

@@ -1,14 +1,16 @@
-"""What an operator's rules leave to the placement of tasks.
-
-Evens out active tasks with as few moves as possible: in total over all threads, and each subtopology over all
+"""Evens out active tasks with as few moves as possible: first in total over all threads, then each subtopology over all
 threads.
 
 KIP-441 promises both kinds of balance; the shipped assignor has only the first, and places everything anew each time.
 Here placement starts from the present owners. Tasks that must move prefer processes that already have their state.
 
-Capacity, after YARN and Heron: a process's number in a client tag (cores, memory, ...) weighs the balance instead of
-its threads. Every process then has within one task of its weighted share of the stateful tasks, and of all tasks too,
-unless both together are impossible.
+* What operators' rules leave to the placement are `TaskLimits`.
+* Capacity, after YARN and Heron: a process's number in a client tag (cores, memory, ...) weighs the balance instead of
+  its threads. Every process then has within one task of its weighted share of the stateful tasks, and of all tasks too,
+  unless both together are impossible (`QuotaEvener`).
+
+Example: process 1 runs 0_0, 0_1 and 1_0 on one thread, process 2 runs 1_1 on another. One task moves, and it is one of
+subtopology 0, so that each process has one task of it.
 """
 
 from collections import defaultdict

@@ -1,13 +1,17 @@
-"""The settings of the stages: immutable, validated, and independent of the libraries that read settings.
+"""The configured stages in the course of one assignment: their settings, the budget of moves, and what they have done.
 
-A budget of concurrent moves, after Elasticsearch: it limits how many active tasks may be on their way from one live
-process to another at once. The rest waits for a later rebalance. A task without an owner is placed at once, whatever
-the budget.
+For stateful and then for stateless tasks:
+
+1. host affinity and co-location exchange tasks (`chain.py`); neither changes how many a process has;
+2. operators' rules, which are hard, come last (`rules.py`);
+3. the budget of concurrent moves, after Elasticsearch, limits how many active tasks may be on their way from one live
+   process to another at once; the rest waits for a later rebalance. A task without an owner is placed at once.
 
 Moves are grouped into units that leave the group no less even than before: a path from a process with too many tasks to
 one with too few, or an exchange in a ring. The next rebalance would undo half an exchange, in endless repetition.
 
-The configured stages in the course of one assignment: their inputs, and what they have done so far.
+Example: with a budget of 2, tasks 0_0 to 0_2 should go from process 1 to a new process 2. Two of them go now, the third
+counts as deferred, and the plan asks for a probing rebalance.
 """
 
 from collections import defaultdict
