@@ -46,13 +46,10 @@ from bellwether_kafka.coordinator.settings import (
     WeightSettings,
 )
 from bellwether_kafka.coordinator.telemetry.metrics import REASONS_MAX, Metrics
-from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_groups import PLANS, LagMetrics, ObservedMetrics, PauseMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import PARTITIONS_MAX, LagExporterMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_observed import PLANS, ObservedMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_served import ServedMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_process import ControlMetrics, ServedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 
 HERE = Path(__file__).parent

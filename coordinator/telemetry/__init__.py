@@ -4,13 +4,10 @@ from bellwether_kafka.coordinator.telemetry.decision_log import decision_fields,
 from bellwether_kafka.coordinator.telemetry.history_reader import HistoryUnreadError, recorded
 from bellwether_kafka.coordinator.telemetry.logs import configure_logs
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics, client_of
-from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_groups import LagMetrics, ObservedMetrics, PauseMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import LagExporterMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_served import ServedMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_process import ControlMetrics, ServedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
 from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples

@@ -5,12 +5,10 @@ client can lead the group; checks of members are not applicable if there are non
 """
 
 from bellwether_kafka.coordinator.observation.findings import Finding, Level
-from bellwether_kafka.coordinator.observation.health.application_checks import application_checks
 from bellwether_kafka.coordinator.observation.health.doctor_facts import DoctorFacts
 from bellwether_kafka.coordinator.observation.health.joining_checks import joining_checks
-from bellwether_kafka.coordinator.observation.health.lead_checks import lead_checks, plan_checks
-from bellwether_kafka.coordinator.observation.health.member_checks import member_checks
-from bellwether_kafka.coordinator.observation.health.order_checks import order_checks
+from bellwether_kafka.coordinator.observation.health.lead_checks import lead_checks, order_checks, plan_checks
+from bellwether_kafka.coordinator.observation.health.member_checks import application_checks, member_checks
 
 OF_LEADERS = (
     *("group ACL", "protocols", "instance id", "session timeout", "group size", "broker version"),
