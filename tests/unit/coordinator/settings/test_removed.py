@@ -43,6 +43,7 @@ def test_it_is_one_sentence_for_many_groups_and_from_every_source(tmp_path: Path
     assert load(overrides={"groups": [{"name": "orders", "followup_ms": 1}]}, environ=BROKER).ignored
 
 
+@pytest.mark.slow
 def test_a_command_says_it_once_on_standard_error(tmp_path: Path) -> None:
     file = tmp_path / "b.toml"
     file.write_text(f'[kafka]\n"bootstrap.servers" = "127.0.0.1:1"\n{GROUP}followup_ms = 1\n')
@@ -50,6 +51,7 @@ def test_a_command_says_it_once_on_standard_error(tmp_path: Path) -> None:
     assert ended.stderr.count("The setting followup_ms is gone") == 1
 
 
+@pytest.mark.slow
 def test_every_line_of_the_sample_of_the_release_before_starts_or_says_why_not(tmp_path: Path) -> None:
     """Each is uncommented in turn, with the header of its table."""
     lines, header = BEFORE.splitlines(), 0
