@@ -182,11 +182,15 @@ REMOVED: dict[str, str] = {
     "observe": "bellwether describe GROUP --watch",
     "version": "bellwether --version",
     "weights": "bellwether describe GROUP -o json",
-    **{command.name or "": f"bellwether debug {command.name}" for command in DEBUG},
 }
+MOVED = {str(command.name): ("debug", command) for command in DEBUG}
 
 app = lazy_app(
-    "bellwether", "Leads classic Kafka consumer groups and decides the assignment of every member.", COMMANDS, REMOVED
+    "bellwether",
+    "Leads classic Kafka consumer groups and decides the assignment of every member.",
+    COMMANDS,
+    REMOVED,
+    MOVED,
 )
 
 

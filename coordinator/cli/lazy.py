@@ -101,9 +101,11 @@ def lazy_app(
     help_text: str,
     sections: Mapping[str, Sequence[LazyCommand | TyperGroup]],
     removed: Mapping[str, str],
+    moved: Mapping[str, tuple[str, LazyCommand]],
 ) -> typer.Typer:
-    """Returns a command line with these commands, listed in these sections and in this order. `removed` says of
-    commands of earlier releases what to write."""
+    """Returns a command line with these commands, listed in these sections and in this order. Of commands of earlier
+    releases, `removed` says what to write; `moved` has the group and the command of those that still run by their old
+    name, with a sentence, because hooks and probes of applications call them."""
 
     class Commands(TyperGroup):
         def __init__(self, **settings: Any) -> None:
@@ -113,7 +115,13 @@ def lazy_app(
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             if cmd_name in removed:
                 ctx.fail(f"`{name} {cmd_name}` is gone; write `{removed[cmd_name]}`.")
-            return super().get_command(ctx, cmd_name)
+            if cmd_name not in moved:
+                return super().get_command(ctx, cmd_name)
+            group, command = moved[cmd_name]
+            if not ctx.resilient_parsing:  # which completes a line and runs nothing
+                now = f"{name} {group} {cmd_name}"
+                typer.echo(f"Write `{now}`: `{name} {cmd_name}` goes with the next release.", err=True)
+            return command
 
         def format_commands(self, _ctx: Any, formatter: Any) -> None:
             for title, commands in sections.items():
