@@ -74,7 +74,7 @@ def test_accepted_defaults_observe_every_group_and_nothing_is_overwritten(broker
     assert [(group.match, group.mode) for group in written().groups] == [("*", "observe")]
     again = bellwether(*asked, "--lead", "billing")
     assert (again.returncode, again.stdout) == (2, "")
-    assert "use --force" in again.stderr
+    assert "use --overwrite" in again.stderr
     assert [group.match for group in written().groups] == ["*"]
     assert bellwether(*asked, "--lead", "billing", "--overwrite").returncode == 0
     assert [group.called for group in written().groups] == ["billing"]
