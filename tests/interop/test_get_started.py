@@ -170,7 +170,7 @@ def test_a_configuration_is_made_for_a_cluster(kafka: KafkaCluster, tmp_path: Pa
 
 
 def test_a_cluster_is_observed(kafka: KafkaCluster, tmp_path: Path) -> None:
-    shorter = {"--for 60": "--for 10"}
+    shorter = {"--for 1m": "--for 10s"}
     with running_orders(kafka), following(kafka, "observe-my-cluster", tmp_path, shorter) as reader:
         before = rebalances(kafka, ORDERS)
         reader.paste("export")
@@ -193,7 +193,7 @@ def lead_until_undone(kafka: KafkaCluster, reader: Reader, group: str) -> None:
     reader.start("bellwether run")
     reader.appears(rf"role .*group={group} leading=True", limit_s=LED_WITHIN_S)
     check = reader.paste("bellwether groups", into=reader.second)
-    assert re.search(rf"^{group} +bellwether ", check, re.MULTILINE)
+    assert re.search(rf"^{group} +Bellwether ", check, re.MULTILINE)
     assert re.search(rf"^{group}: .*led by Bellwether", check, re.MULTILINE)
     reader.serves("/", "<html")
     reader.serves("/metrics", f'group="{group}"')
