@@ -2,7 +2,6 @@
 
 import json
 import signal
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
@@ -36,12 +35,16 @@ PROGRESS = ConversionProgress(
 
 
 class Converting(Described):
-    """The group is classic when it is described first, and afterwards its broker assigns."""
+    """The group is classic when it is described first, and afterwards its broker assigns. Ctrl-C is pressed when it has
+    been described `interrupted_at` times, 0 for never."""
 
     described: ClassVar[int] = 0
+    interrupted_at: ClassVar[int] = 0
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
         Converting.described += 1
+        if Converting.described == Converting.interrupted_at:
+            signal.raise_signal(signal.SIGINT)
         return GROUPS["stable"] if Converting.described == 1 else MISSING
 
     async def describe_by_broker(self, group_id: str, protocol: wire.BrokerProtocol) -> BrokerGroup:
@@ -57,7 +60,7 @@ def brokers() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture(autouse=True)
 def converting(monkeypatch: pytest.MonkeyPatch) -> None:
-    Converting.described = 0
+    Converting.described = Converting.interrupted_at = 0
     monkeypatch.setattr(wire, "Transport", Converting)
     monkeypatch.setattr(command, "REFRESH_S", 0.01)
 
@@ -94,8 +97,7 @@ def test_a_group_that_does_not_settle_in_time_ends_it_with_a_code_and_what_is_pe
 @pytest.mark.usefixtures("_in_the_foreground")
 def test_an_interrupted_watch_says_what_is_pending_and_how_to_go_on(brokers: EmbeddedCluster) -> None:
     """Nothing was printed, and a watch that was begun again took the members that were left for all."""
-    Converting.described = 1
-    threading.Timer(1, signal.raise_signal, (signal.SIGINT,)).start()
+    Converting.described, Converting.interrupted_at = 1, 5  # when it has been watched for some refreshes
     ended = bellwether("convert", "g", "--watch", "--back", "--bootstrap", brokers.bootstrap)
     assert (ended.returncode, ended.stderr) == (
         Exit.INTERRUPTED,

@@ -168,8 +168,10 @@ async def test_bytes_that_are_no_answer_end_the_connection_with_all_requests_on_
 @pytest.mark.slow
 async def test_a_request_without_an_answer_in_its_time_ends_the_connection() -> None:
     """What follows it on the connection would wait as well. The reason has no figures: it is logged when it changes."""
-    broker = Broker(lambda *_: None)
+    broker = Broker(answers)
     async with talking(broker) as transport:
+        assert await heartbeat(transport, broker, 0) == HeartbeatAnswer(0, 0), "it is open before their time begins"
+        broker.handle = lambda *_: None
         read = await asyncio.gather(heartbeat(transport, broker, 1), heartbeat(transport, broker, 2, timeout_ms=50))
         assert [each.failure for each in read] == [Failure.TIMED_OUT] * 2
         assert read[0].reason == read[1].reason
