@@ -198,7 +198,8 @@ class Connection(asyncio.Protocol):
             if not sent.answer.done():
                 sent.answer.set_exception(error)
             return
-        if throttle_ms > 0 and self.versions.broker_version >= THROTTLED_BY_CLIENTS_FROM:
+        # The first answer may have one too, before it tells the versions.
+        if throttle_ms > 0 and (not self.versions or self.versions.broker_version >= THROTTLED_BY_CLIENTS_FROM):
             self._throttled_until = max(self._throttled_until, self._loop.time() + throttle_ms / 1000)
         if not sent.answer.done():
             sent.answer.set_result(value)

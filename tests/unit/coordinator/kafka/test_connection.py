@@ -35,9 +35,9 @@ Send = Callable[[int, bytes], None]  # to the request with this number
 Handle = Callable[[int, int, Send], Awaitable[None] | None]  # api key, number, ...
 
 
-def versions_body(error: int = 0, newest: int = 2) -> bytes:
+def versions_body(error: int = 0, newest: int = 2, throttle_ms: int = 0) -> bytes:
     ranges = b"".join(struct.pack(">hhh", key, 0, most) for key, most in (VERSIONS | {API_VERSIONS: newest}).items())
-    throttle = struct.pack(">i", 0) if not error else b""  # the answer with this error has the layout of version 0
+    throttle = struct.pack(">i", throttle_ms) if not error else b""  # the answer with this error has the layout of version 0
     return struct.pack(">hi", error, len(VERSIONS)) + ranges + throttle
 
 
@@ -59,6 +59,7 @@ class Broker:
         self.versions: list[int] = []
         self.writers: list[asyncio.StreamWriter] = []
         self.lives_ms = 0
+        self.throttle_ms = 0  # in the answer to ApiVersions
         self.port = 0
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -77,7 +78,7 @@ class Broker:
                 if key == API_VERSIONS:
                     self.versions.append(version)
                     known = version <= VERSIONS[API_VERSIONS]
-                    send(number, versions_body() if known else versions_body(UNSUPPORTED_VERSION))
+                    send(number, versions_body(0 if known else UNSUPPORTED_VERSION, throttle_ms=self.throttle_ms))
                 elif key == SASL_HANDSHAKE:
                     send(number, struct.pack(">hih5s", 0, 1, 5, b"PLAIN"))
                 elif key == SASL_AUTHENTICATE:
@@ -252,6 +253,15 @@ async def test_a_broker_that_throttles_is_left_in_peace_for_as_long_as_it_says()
         for number in (1, 2, 3):
             assert await heartbeat(transport, broker, number) == HeartbeatAnswer(number, 0)
     assert came[1] - came[0] >= 0.2
+
+
+async def test_a_broker_whose_quota_is_used_up_when_the_connection_opens_is_used() -> None:
+    """Its answer to ApiVersions ended the connection: whether the broker itself delays was not known yet."""
+    broker = Broker(answers)
+    broker.throttle_ms = 1
+    async with talking(broker) as transport:
+        assert await heartbeat(transport, broker) == HeartbeatAnswer(1, 0)
+    assert len(broker.requests) == 1
 
 
 async def test_the_newest_version_of_api_versions_that_both_know_is_asked() -> None:
