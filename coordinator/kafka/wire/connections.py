@@ -233,9 +233,11 @@ class Connections:
             self._failed.pop(server, None)
 
     def _pause(self, server: Server, error: Exception) -> None:
-        pause_s = self._doubled("reconnect_backoff", server) * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
-        until = asyncio.get_running_loop().time() + pause_s
-        self._failed[server] = Failed(self._attempts(server) + 1, until, error)
+        """Begins a pause, unless there is one: connections that began together are one attempt."""
+        now, last = asyncio.get_running_loop().time(), self._failed.get(server)
+        if last is None or last.until <= now:
+            pause_s = self._doubled("reconnect_backoff", server) * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
+            self._failed[server] = Failed(self._attempts(server) + 1, now + pause_s, error)
 
     def _attempts(self, server: Server) -> int:
         return self._failed[server].attempts if server in self._failed else 0

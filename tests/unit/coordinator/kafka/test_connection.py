@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import socket
 import ssl
 import struct
 import subprocess
@@ -17,7 +18,7 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsRes
 
 from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError
 from bellwether_kafka.coordinator.kafka.wire.connections import server_of
-from bellwether_kafka.coordinator.membership import Failure, Heartbeat, HeartbeatAnswer, Node, RequestFailed
+from bellwether_kafka.coordinator.membership import Failure, Heartbeat, HeartbeatAnswer, Join, Node, RequestFailed
 
 FETCH, API_VERSIONS, HEARTBEAT, DESCRIBE, SASL_HANDSHAKE, SASL_AUTHENTICATE = 1, 18, 12, 15, 17, 36
 VERSIONS = {
@@ -327,6 +328,18 @@ async def test_an_address_that_has_just_failed_is_left_alone_for_a_moment_and_th
     assert first == second
     assert first.failure is Failure.DISCONNECTED
     assert len(broker.requests) == 1
+
+
+async def test_connections_that_fail_together_are_one_attempt_at_their_address() -> None:
+    """Each doubled the pause: after one refusal with many groups, heartbeats waited for two seconds."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        node = Node(1, "127.0.0.1", gone.getsockname()[1])
+    transport = Transport({"bootstrap.servers": f"127.0.0.1:{node.port}", "reconnect.backoff.ms": "60000"})
+    joins = [Join(1, node, f"group-{n}", 30_000, "", None, (("range", b""),), "", 6_000, 6_000) for n in range(20)]
+    failed = await asyncio.gather(*map(transport.request, joins))
+    assert {answer.failure for answer in failed if isinstance(answer, RequestFailed)} == {Failure.DISCONNECTED}
+    assert transport._connections._attempts((node.host, node.port)) == 1
+    await transport.close()
 
 
 async def test_an_idle_connection_is_not_used_again() -> None:
