@@ -42,6 +42,13 @@ def release_of(versions: BrokerVersionData | None) -> tuple[int, ...]:
     return (4, 4) if newest >= DELETE_GROUPS_OF_4_4 else tuple(versions.broker_version)
 
 
+def unsent(error: Exception) -> Exception:
+    """Returns the error of a request that was not sent, because its connection had ended by this one. That an answer
+    cannot be read is only said of the request's own: a group is given up for it."""
+    is_of_answer = isinstance(error, kafka_errors.KafkaProtocolError)
+    return kafka_errors.KafkaConnectionError(str(error)) if is_of_answer else error
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """A request on its way. `response` is the library's class of its answer; `read` makes a value of that."""
@@ -123,6 +130,8 @@ class Connection(asyncio.Protocol):
                     await self.opened()  # a login may have begun meanwhile
         except TimeoutError:
             raise kafka_errors.KafkaTimeoutError(f"no request could be sent to {self.host} in time") from None
+        except kafka_errors.KafkaProtocolError as error:
+            raise unsent(error) from None
 
     def _exchange(
         self, message: Any, until: float, read: Callable[[Any], Any] = lambda response: response

@@ -15,7 +15,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.protocol.broker_version_data import BrokerVersionData
 
-from bellwether_kafka.coordinator.kafka.wire.connection import Connection
+from bellwether_kafka.coordinator.kafka.wire.connection import Connection, unsent
 from bellwether_kafka.coordinator.kafka.wire.logins import Logins
 from bellwether_kafka.coordinator.kafka.wire.outside_calls import LastGood, OutsideCalls
 from bellwether_kafka.coordinator.membership import Node
@@ -174,7 +174,10 @@ class Connections:
     def named(self, key: str, node: Node) -> Connection:
         """Returns the connection of this name. Opens a new one if the name now belongs to another node, or nothing was
         sent for long: its broker would close it just now. Raises the error of an attempt shortly before."""
-        return self._named(key, (node.host, node.port))
+        try:
+            return self._named(key, (node.host, node.port))
+        except kafka_errors.KafkaProtocolError as error:
+            raise unsent(error) from None
 
     def drop(self, key: str) -> None:
         """Closes the connection of this name, and leaves nothing behind: each abandoned JoinGroup makes a new name."""

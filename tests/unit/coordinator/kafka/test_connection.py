@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
 
-from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError
+from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError, UnreachableError
 from bellwether_kafka.coordinator.kafka.wire.connections import server_of
 from bellwether_kafka.coordinator.membership import Failure, Heartbeat, HeartbeatAnswer, Join, Node, RequestFailed
 
@@ -38,7 +38,7 @@ Handle = Callable[[int, int, Send], Awaitable[None] | None]  # api key, number, 
 
 def versions_body(error: int = 0, newest: int = 2, throttle_ms: int = 0) -> bytes:
     ranges = b"".join(struct.pack(">hhh", key, 0, most) for key, most in (VERSIONS | {API_VERSIONS: newest}).items())
-    throttle = struct.pack(">i", throttle_ms) if not error else b""  # the answer with this error has the layout of version 0
+    throttle = struct.pack(">i", throttle_ms) if not error else b""  # with this error the layout is that of version 0
     return struct.pack(">hi", error, len(VERSIONS)) + ranges + throttle
 
 
@@ -165,6 +165,27 @@ async def test_bytes_that_are_no_answer_end_the_connection_with_all_requests_on_
         broker.handle = answers
         assert await heartbeat(transport, broker, 3) == HeartbeatAnswer(3, 0), "on another connection"
     assert len(broker.requests) == 2
+
+
+@pytest.mark.parametrize("pause_ms", ["0", "60000"])
+async def test_what_speaks_no_kafka_has_answered_no_request(pause_ms: str) -> None:
+    """A JoinGroup whose answer cannot be read is given up for good. It was, too, where something else was at the
+    address for a moment, or a listener with TLS."""
+
+    class Web(Broker):
+        async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1_000)
+            writer.write(b"HTTP/1.1 400 Bad Request")
+            writer.close()
+
+    broker = Web(answers)
+    async with talking(broker, **{"reconnect.backoff.ms": pause_ms}) as transport:
+        for _ in range(2):
+            answer = await heartbeat(transport, broker)
+            assert answer.failure is Failure.DISCONNECTED
+            assert "no length" in answer.reason
+        with pytest.raises(UnreachableError, match="does not speak Kafka's protocol"):
+            await transport.start()
 
 
 @pytest.mark.slow
