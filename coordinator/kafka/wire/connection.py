@@ -332,7 +332,11 @@ def _decoded(sent: Sent, frame: bytes) -> tuple[int, Any]:
         response = sent.response.decode(buffer)
     except Exception:  # noqa: BLE001 - any bytes may come, and the library raises what they lead to
         raise kafka_errors.KafkaProtocolError("an answer cannot be decoded") from None
-    return getattr(response, "throttle_time_ms", 0) or 0, sent.read(response)
+    try:
+        value = sent.read(response)
+    except StopIteration:  # which no future takes: its sender would wait for ever
+        raise LookupError("the answer lacks something") from None
+    return getattr(response, "throttle_time_ms", 0) or 0, value
 
 
 def _check(code: int) -> None:

@@ -5,6 +5,7 @@ limited time. Calls that may hang go through `outside_calls`, because the same l
 import asyncio
 import errno
 import ipaddress
+import math
 import random
 import socket
 import ssl
@@ -192,7 +193,7 @@ class Connections:
     def _named(self, key: str, server: Server) -> Connection:
         at, connection = self.by_name.get(key, (server, None))
         if connection is not None:
-            if at == server and connection.idle_s() * 1000 < self._config["connections_max_idle_ms"]:
+            if at == server and connection.idle_s() * 1000 < (self._config["connections_max_idle_ms"] or math.inf):
                 return connection
             connection.close()
         if self._closed:

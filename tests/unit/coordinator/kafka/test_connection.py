@@ -237,6 +237,23 @@ class Where:
         return threading.current_thread()
 
 
+async def test_a_request_whose_answer_cannot_be_handed_over_does_not_wait_for_ever() -> None:
+    """No future takes StopIteration: a parser's `next` of nothing left its sender without a deadline."""
+
+    class Ends(Where):
+        def answer(self, _: Any) -> Any:
+            return next(iter(()))
+
+    def no_groups(_: int, number: int, send: Send) -> None:
+        send(number, bytes(DescribeGroupsResponse(throttle_time_ms=0, groups=[]).encode(version=4)))
+
+    broker = Broker(no_groups)
+    async with talking(broker) as transport:
+        with pytest.raises(TransportError) as refused:
+            await asyncio.wait_for(transport.ask(Ends(Node(1, "127.0.0.1", broker.port))), 20)
+        assert refused.value.failure is Failure.MALFORMED
+
+
 @pytest.mark.slow
 async def test_a_large_answer_is_read_beside_the_loop() -> None:
     """It would delay the heartbeats of all groups."""
@@ -363,13 +380,15 @@ async def test_connections_that_fail_together_are_one_attempt_at_their_address()
     await transport.close()
 
 
-async def test_an_idle_connection_is_not_used_again() -> None:
-    """Its broker would close it, perhaps just when a request is on its way."""
+@pytest.mark.parametrize(("idle_ms", "connections"), [("1", 2), ("0", 1)])
+async def test_an_idle_connection_is_not_used_again(idle_ms: str, connections: int) -> None:
+    """Its broker would close it, perhaps just when a request is on its way. 0 is for ever, as librdkafka reads it."""
     broker = Broker(answers)
-    async with talking(broker, **{"connections.max.idle.ms": "0"}) as transport:
+    async with talking(broker, **{"connections.max.idle.ms": idle_ms}) as transport:
         for number in (1, 2):
             assert await heartbeat(transport, broker, number) == HeartbeatAnswer(number, 0)
-    assert [requests[-1] for requests in broker.requests] == [HEARTBEAT] * 2
+            await asyncio.sleep(0.002)
+    assert [requests[-1] for requests in broker.requests] == [HEARTBEAT] * connections
 
 
 @pytest.mark.slow
