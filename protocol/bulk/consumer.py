@@ -185,10 +185,12 @@ def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
         lists.append(partitions)
         if data:
             generation[m] = hinted
-    if eager:
-        return ClaimColumns(*names.columns(hints, lists), generation)
-    owned = columns.owned_member, columns.owned_topic, columns.owned_partition
-    return ClaimColumns(columns.topic_names, *owned, generation)
+    topic_names, member, topic, partition = (
+        names.columns(hints, lists)
+        if eager
+        else (columns.topic_names, columns.owned_member, columns.owned_topic, columns.owned_partition)
+    )
+    return ClaimColumns(topic_names=topic_names, member=member, topic=topic, partition=partition, generation=generation)
 
 
 def read_assignments(blobs: Sequence[bytes]) -> AssignmentColumns:

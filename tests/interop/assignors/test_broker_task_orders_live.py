@@ -89,8 +89,8 @@ def test_an_instance_under_the_guard_runs_nothing_before_it_gets_sigterm(broker:
         settled(app)
         os.kill(guarded.pid, signal.SIGTERM)
         wait_until(lambda: not guarded.alive, SETTLE_S, guarded.complaints)
-        assert re.search(r"It is empty after [\d.]+ s", guarded.complaints()), guarded.complaints()
-        print(guarded.complaints())
+        said = guarded.complaints()
+        assert re.search(r"It is empty after [\d.]+ s", said), said
         assert "g" not in settled(app).values()
 
 

@@ -150,7 +150,7 @@ class Instance:
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
 
-    def complaints(self, size: int = 2000) -> str:
+    def complaints(self, size: int = 100_000) -> str:
         log = self.home / "stderr.log"
         return log.read_bytes()[-size:].decode(errors="replace") if log.exists() else ""
 
@@ -357,7 +357,7 @@ class StreamsApp:
             running = sorted(instance.running)
             lines.append(f"{instance.name} ({instance.rack}): {instance.state}, runs {running} {instance.errors[-2:]}")
             if instance.errors or not instance.alive:
-                lines.append(instance.complaints())
+                lines.append(instance.complaints(size=2000))
         return "\n".join(lines)
 
     def _refuse_dead(self, instances: Sequence[Instance]) -> None:
