@@ -120,7 +120,8 @@ def lazy_app(
             group, command = moved[cmd_name]
             if not ctx.resilient_parsing:  # which completes a line and runs nothing
                 now = f"{name} {group} {cmd_name}"
-                typer.echo(f"Write `{now}`: `{name} {cmd_name}` goes with the next release.", err=True)
+                sentence = f"Write `{now}`: `{name} {cmd_name}` goes with the next release."
+                import_module(f"{__package__}.output").echo(sentence, err=True)
             return command
 
         def format_commands(self, _ctx: Any, formatter: Any) -> None:
