@@ -207,7 +207,7 @@ def _reading(core: Core) -> str:
     """Returns what has to be seen before Bellwether joins the empty group."""
     sighting = core.sighting
     if sighting.offsets is None:
-        return "its offsets have not been read yet: whoever commits without a member would be refused beside one"
+        return "its offsets have not been read yet: commits without a member would be refused beside one"
     return (
         f"Bellwether joins it once its offsets have not changed for {sighting.rest_s_least:.0f} s, because"
         " consumers that assign themselves partitions, or a mirror of another cluster, would be refused beside a"

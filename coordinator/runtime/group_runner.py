@@ -304,7 +304,7 @@ class GroupRunner(Generic[P]):
         )
 
     def _rests_in(self, generation: int) -> bool:
-        return self.membership.state is membership.State.STABLE and self.membership.generation == generation
+        return self._is_in(membership.State.STABLE) and self.membership.generation == generation
 
     async def _rebuild(self, command: membership.RebuildMemory) -> None:
         async def take(group: membership.ShownGroup) -> None:

@@ -5,7 +5,7 @@ versions of this broker, and its logins. kafka-python encodes and decodes; it op
 import asyncio
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -75,7 +75,7 @@ class Connection(asyncio.Protocol):
         decoding: OutsideCalls,
     ) -> None:
         self.host = host
-        self.versions: Any = versions
+        self.versions: Any = versions  # None only until the broker has told them
         self.logged_in = 0
         self.greeted = False  # whether it has been open
         self.error: Exception | None = None  # why it is closed
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._used_at = self._loop.time()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Callable[[], Any]) -> None:
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a coroutine that ends with this connection."""
         task = self._loop.create_task(work())
         self._tasks.add(task)
@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
     def _settle(self, sent: Sent, outcome: Callable[[], tuple[int, Any]]) -> None:
         try:
             throttle_ms, value = outcome()
-        except Exception as error:  # noqa: BLE001 - raised by whoever has sent the request
+        except Exception as error:  # noqa: BLE001 - the sender of the request raises it
             if isinstance(error, kafka_errors.KafkaProtocolError):
                 self.close(error)
             if not sent.answer.done():
@@ -220,7 +220,8 @@ class Connection(asyncio.Protocol):
         clock."""
         await self._ask_versions(until)
         if self._logins is not None:
-            await self._log_in(self._logins, await self._handshake(self._logins, until), until)
+            await self._shake_hands(self._logins, until)
+            await self._log_in(self._logins, await self._logins.begun(self.host, until), until)
         self.greeted = True
         self._open.set()
 
@@ -242,7 +243,8 @@ class Connection(asyncio.Protocol):
         if pinned is None or pinned > own:
             self.versions = own
 
-    async def _handshake(self, logins: Logins, until: float) -> Login:
+    async def _shake_hands(self, logins: Logins, until: float) -> None:
+        """Tells the broker which mechanism follows, before each login."""
         request = SaslHandshakeRequest(mechanism=logins.mechanism, min_version=1, max_version=1)
         offered = await self._exchange(request, until)
         if logins.mechanism not in (offered.mechanisms or [logins.mechanism]):
@@ -250,7 +252,6 @@ class Connection(asyncio.Protocol):
                 f"the broker does not support the SASL mechanism {logins.mechanism}, only {offered.mechanisms}"
             )
         _check(offered.error_code)
-        return await logins.begun(self.host, until)
 
     async def _log_in(self, logins: Logins, login: Login, until: float) -> None:
         sent: bytes | None = login.first
@@ -278,8 +279,7 @@ class Connection(asyncio.Protocol):
         try:
             await self._none_in_flight.wait()
             until = self._loop.time() + LOGIN_S
-            request = SaslHandshakeRequest(mechanism=logins.mechanism, min_version=1, max_version=1)
-            _check((await self._exchange(request, until)).error_code)
+            await self._shake_hands(logins, until)
             await self._log_in(logins, login, until)
         except Exception as error:  # noqa: BLE001 - whatever the library and the mechanism raise: it ends the connection
             self.close(error)

@@ -81,7 +81,7 @@ class OutsideCalls:
         def job() -> None:
             try:
                 value = call()
-            except BaseException as error:  # noqa: BLE001 - raised by whoever awaits the outcome
+            except BaseException as error:  # noqa: BLE001 - what awaits the outcome raises it
                 _hand_over(loop, outcome, outcome.set_exception, error)
             else:
                 _hand_over(loop, outcome, outcome.set_result, value)
